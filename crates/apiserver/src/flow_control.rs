@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn service_accounts_of_a_namespace_share_like_one_user() {
+    fn service_accounts_of_a_namespace_share_the_seats_of_one_user() {
         let flow = FlowControl::new(8, 8);
         let account = |number| user(&format!("system:serviceaccount:team:a{number}"));
         let seats: Vec<_> = (0..20).map(|it| take(&flow, &account(it), &Method::POST)).collect();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_list_is_sent_alone_and_many_together_are_not() {
+    fn the_first_list_of_a_user_is_never_refused_and_further_ones_are_limited() {
         let flow = FlowControl::new(8, 8);
         let alice = user("alice");
         let first = flow.list_memory(&alice, 2 * MAX_LISTS).unwrap();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_is_lent_once() {
+    fn a_lent_seat_cannot_be_lent_again() {
         let flow = FlowControl::new(1, 1);
         let seat = take(&flow, &user("a"), &Method::POST).unwrap();
         let loan = seat.handle().lend().unwrap();
@@ -302,9 +302,9 @@ mod tests {
         let (a, b) = (user("a"), user("b"));
         let waiting = take(&flow, &a, &Method::POST).unwrap();
         let loan = waiting.handle().lend().unwrap();
-        let guest = take(&flow, &b, &Method::POST).unwrap();
+        let borrower = take(&flow, &b, &Method::POST).unwrap();
         drop(loan);
-        drop(guest);
+        drop(borrower);
         assert!(take(&flow, &b, &Method::POST).is_err(), "the lent seat was taken back");
         drop(waiting);
         assert!(take(&flow, &b, &Method::POST).is_ok());

@@ -73,7 +73,7 @@ impl Plane {
         })
     }
 
-    /// The object that a token is bound to, such as a pod or a secret; None if it does not exist.
+    /// The state of an object that a token refers to, such as its pod; None if it does not exist.
     fn find_referenced(
         &self,
         resource: &str,
@@ -83,10 +83,10 @@ impl Plane {
         let catalog = self.storage.catalog.load();
         let served = catalog.resource("", resource)?;
         let object = served.cache.get(&served.key(namespace, name))?.object_as_stored();
-        let deletion = object.deletion_timestamp().and_then(machinery::timestamp::parse);
+        let deletion_timestamp = object.deletion_timestamp().and_then(machinery::timestamp::parse);
         Some(ReferencedObject {
             uid: object.uid().to_owned(),
-            deletion: deletion.map(|(seconds, _)| seconds),
+            deletion_timestamp: deletion_timestamp.map(|(seconds, _)| seconds),
         })
     }
 }

@@ -333,7 +333,7 @@ fn builtin_catalog(
     entropy: &Entropy,
 ) -> Catalog {
     let served = builtin.into_iter().map(|resource| {
-        let objects = cache.of_prefix(&resource.prefix);
+        let objects = cache.get_or_create(&resource.prefix);
         let mut hooks = Hooks {
             validate: admission::validation_hook(&resource.group, &resource.plural),
             ..Hooks::default()

@@ -1,8 +1,8 @@
 //! Makes a [`Client`] from a kubeconfig, or from the service account that is mounted into a pod.
 //!
 //! Files are read by kube's own [`Config`], so that everything that kubectl supports (exec plugins,
-//! impersonation, several files in `KUBECONFIG`) is supported. The transport is our own, and so is
-//! the token file, which is read again when the server refuses the token.
+//! impersonation, several files in `KUBECONFIG`) is supported. The transport is that of this crate,
+//! and a token file is read again when the server refuses the token.
 
 use std::env;
 
@@ -17,10 +17,10 @@ use tower_service::Service;
 pub use kube_client::Config;
 
 use crate::dialer::bypasses_proxy;
-use crate::token_file::{Authorized, TokenFile};
+use crate::token_file::{Authorized, FileTokenSource};
 use crate::transport::{BoxError, Transport};
 
-/// The reason why there is no client.
+/// The reason why no client can be created.
 ///
 /// ```no_run
 /// use client::{ConfigError, config::Config};
@@ -28,8 +28,8 @@ use crate::transport::{BoxError, Transport};
 ///
 /// # async fn example() -> Result<(), ConfigError> {
 /// let config = match client::infer().await {
-///     // Such as `kubectl proxy` offers.
-///     Err(ConfigError::Nowhere(_)) => Config::new("http://127.0.0.1:8001".parse().unwrap()),
+///     // The address of `kubectl proxy`.
+///     Err(ConfigError::NotFound(_)) => Config::new("http://127.0.0.1:8001".parse().unwrap()),
 ///     inferred => inferred?,
 /// };
 /// let client = client::connect(config, &Clock::system())?;
@@ -39,14 +39,14 @@ use crate::transport::{BoxError, Transport};
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// There is neither a kubeconfig nor a mounted service account.
+    /// Neither a kubeconfig nor a mounted service account exists.
     #[error("found neither a kubeconfig nor a service account")]
-    Nowhere(#[source] Box<InferConfigError>),
+    NotFound(#[source] Box<InferConfigError>),
     /// Certificates, keys or headers in the configuration are not valid.
     #[error("cannot use the configuration")]
-    Unusable(#[source] Box<kube_client::Error>),
+    Invalid(#[source] Box<kube_client::Error>),
     /// The token of the service account, or the token file of a kubeconfig, cannot be read.
-    #[error("cannot read the token {path}")]
+    #[error("cannot read the token file {path}")]
     Token {
         /// The path of the file.
         path: String,
@@ -54,9 +54,9 @@ pub enum ConfigError {
         #[source]
         source: std::io::Error,
     },
-    /// The proxy in the environment is not a valid address. The message does not repeat it, since
-    /// it may contain a password.
-    #[error("HTTPS_PROXY names no proxy")]
+    /// The proxy in the environment is not a valid URL. The message does not contain it, since it may
+    /// contain a password.
+    #[error("HTTPS_PROXY is not a valid URL")]
     Proxy(#[source] http::uri::InvalidUri),
 }
 
@@ -66,22 +66,26 @@ pub enum ConfigError {
 /// `NO_PROXY` excludes the server.
 pub async fn infer() -> Result<Config, ConfigError> {
     let inferred = Config::infer().await;
-    let mut config = inferred.map_err(|error| ConfigError::Nowhere(Box::new(error)))?;
+    let mut config = inferred.map_err(|error| ConfigError::NotFound(Box::new(error)))?;
     let proxy = variable("HTTPS_PROXY", |name| env::var(name).ok());
     let no_proxy = variable("NO_PROXY", |name| env::var(name).ok());
-    heed_environment(&mut config, &proxy, &no_proxy)?;
+    apply_proxy_environment(&mut config, &proxy, &no_proxy)?;
     Ok(config)
 }
 
 /// The value of a variable in upper or lower case; an empty value counts as not set.
 fn variable(name: &str, read: impl Fn(&str) -> Option<String>) -> String {
-    let spelled = [name.to_owned(), name.to_lowercase()];
-    spelled.iter().filter_map(|name| read(name)).find(|text| !text.is_empty()).unwrap_or_default()
+    let spellings = [name.to_owned(), name.to_lowercase()];
+    spellings.iter().filter_map(|name| read(name)).find(|text| !text.is_empty()).unwrap_or_default()
 }
 
 /// Sets or removes the proxy of the environment, depending on whether it applies to this server. A
 /// proxy in a kubeconfig always applies to its server, as for kubectl.
-fn heed_environment(config: &mut Config, proxy: &str, no_proxy: &str) -> Result<(), ConfigError> {
+fn apply_proxy_environment(
+    config: &mut Config,
+    proxy: &str,
+    no_proxy: &str,
+) -> Result<(), ConfigError> {
     if proxy.is_empty() {
         return Ok(());
     }
@@ -101,25 +105,26 @@ fn heed_environment(config: &mut Config, proxy: &str, no_proxy: &str) -> Result<
 /// Nothing is sent before the first request. Must be called within a tokio runtime. A token file
 /// takes precedence over a token, as in client-go; the token is used if the file cannot be read.
 pub fn connect(mut config: Config, clock: &Clock) -> Result<Client, ConfigError> {
-    let unusable = |error| ConfigError::Unusable(Box::new(error));
-    let transport = Transport::new(&config).map_err(unusable)?;
+    let invalid = |error| ConfigError::Invalid(Box::new(error));
+    let transport = Transport::new(&config).map_err(invalid)?;
     tracing::info!(url = %config.cluster_url, "the API server of this client");
     let Some(path) = config.auth_info.token_file.take() else {
-        return with_layers(&config, transport).map_err(unusable);
+        return with_layers(&config, transport).map_err(invalid);
     };
-    match TokenFile::read(&path, clock) {
+    match FileTokenSource::read(&path, clock) {
         Ok(token) => {
             config.auth_info.token = None;
-            with_layers(&config, Authorized::new(transport, token)).map_err(unusable)
+            with_layers(&config, Authorized::new(transport, token)).map_err(invalid)
         }
         Err(error) if config.auth_info.token.is_some() => {
-            tracing::warn!(path, %error, "cannot read the token file; there is another token");
-            with_layers(&config, transport).map_err(unusable)
+            tracing::warn!(path, %error, "cannot read the token file; the token of the configuration is used");
+            with_layers(&config, transport).map_err(invalid)
         }
         Err(source) => Err(ConfigError::Token { path, source }),
     }
 }
 
+/// A client with the layers of `config`: headers, authentication and the base URL.
 fn with_layers<S, B>(config: &Config, service: S) -> Result<Client, kube_client::Error>
 where
     S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone + Send + 'static,
@@ -140,57 +145,65 @@ where
 mod tests {
     use super::*;
 
-    /// The proxy of `server`.
-    fn check(server: &str, configured: &str, environment: &str, no_proxy: &str) -> String {
+    /// The proxy that is used for `server`, or "".
+    fn proxy_of(server: &str, configured: &str, environment: &str, no_proxy: &str) -> String {
         let mut config = Config::new(server.parse().unwrap());
         config.proxy_url = configured.parse().ok();
-        heed_environment(&mut config, environment, no_proxy).unwrap();
+        apply_proxy_environment(&mut config, environment, no_proxy).unwrap();
         config.proxy_url.map(|url| url.to_string()).unwrap_or_default()
     }
 
     #[test]
-    fn the_proxy_of_the_environment_may_exclude_servers() {
+    fn no_proxy_excludes_servers_from_the_proxy_of_the_environment() {
         let proxy = "http://proxy:3128/";
-        assert_eq!(check("https://api.example.com", proxy, proxy, ""), proxy);
-        assert_eq!(check("https://api.example.com", proxy, proxy, "example.org"), proxy);
-        assert_eq!(check("https://api.example.com", proxy, proxy, "a, .example.com"), "");
-        assert_eq!(check("https://10.1.2.3:6443", proxy, proxy, "10.0.0.0/8"), "");
-        assert_eq!(check("https://[::1]:6443", proxy, proxy, ""), "", "nothing lies in between");
+        assert_eq!(proxy_of("https://api.example.com", proxy, proxy, ""), proxy);
+        assert_eq!(proxy_of("https://api.example.com", proxy, proxy, "example.org"), proxy);
+        assert_eq!(proxy_of("https://api.example.com", proxy, proxy, "a, .example.com"), "");
+        assert_eq!(proxy_of("https://10.1.2.3:6443", proxy, proxy, "10.0.0.0/8"), "");
+        assert_eq!(
+            proxy_of("https://[::1]:6443", proxy, proxy, ""),
+            "",
+            "a server on this machine is reached directly"
+        );
     }
 
     #[test]
     fn the_proxy_of_the_environment_is_used_in_a_pod() {
         let proxy = "http://proxy:3128/";
-        assert_eq!(check("https://10.96.0.1", "", proxy, ""), proxy);
-        assert_eq!(check("https://10.96.0.1", "", proxy, "10.96.0.0/12"), "");
-        assert_eq!(check("http://10.96.0.1", "", proxy, ""), "", "it is not for these");
-        assert_eq!(check("https://10.96.0.1", "", "", ""), "");
+        assert_eq!(proxy_of("https://10.96.0.1", "", proxy, ""), proxy);
+        assert_eq!(proxy_of("https://10.96.0.1", "", proxy, "10.96.0.0/12"), "");
+        assert_eq!(
+            proxy_of("http://10.96.0.1", "", proxy, ""),
+            "",
+            "HTTPS_PROXY applies to https only"
+        );
+        assert_eq!(proxy_of("https://10.96.0.1", "", "", ""), "");
         let mut config = Config::new("https://10.96.0.1".parse().unwrap());
-        assert!(heed_environment(&mut config, "no address", "").is_err());
+        assert!(apply_proxy_environment(&mut config, "no address", "").is_err());
     }
 
     #[test]
-    fn an_empty_variable_is_not_set() {
-        let of = |capital: &'static str, small: &'static str| {
+    fn an_empty_variable_counts_as_not_set() {
+        let value = |capital: &'static str, small: &'static str| {
             variable("NO_PROXY", |name| {
                 Some(if name == "NO_PROXY" { capital } else { small }.to_owned())
             })
         };
-        assert_eq!(of("one", "other"), "one");
-        assert_eq!(of("", "other"), "other");
-        assert_eq!(of("", ""), "");
+        assert_eq!(value("one", "other"), "one");
+        assert_eq!(value("", "other"), "other");
+        assert_eq!(value("", ""), "");
         assert_eq!(variable("NO_PROXY", |_| None), "");
     }
 
     #[test]
     fn the_proxy_of_a_kubeconfig_is_always_used() {
         let (own, other) = ("http://own:1/", "http://other:2/");
-        assert_eq!(check("https://api.example.com", own, other, "*"), own);
-        assert_eq!(check("https://127.0.0.1", own, "", ""), own);
+        assert_eq!(proxy_of("https://api.example.com", own, other, "*"), own);
+        assert_eq!(proxy_of("https://127.0.0.1", own, "", ""), own);
     }
 
     #[tokio::test]
-    async fn a_proxy_of_an_unknown_kind_is_refused_at_once() {
+    async fn connect_refuses_a_proxy_with_an_unsupported_scheme() {
         let mut config = Config::new("https://api.example.com".parse().unwrap());
         config.proxy_url = Some("ftp://proxy:21/".parse().unwrap());
         let refused = connect(config, &Clock::system()).err().unwrap();

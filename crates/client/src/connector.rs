@@ -20,24 +20,25 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub(crate) struct Connector {
     inner: HttpsConnector<Dialer>,
-    within: Duration,
+    timeout: Duration,
 }
 
 /// The server was not reached, or did not finish the handshake in time.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot connect to {server} within {} s", within.as_secs())]
+#[error("cannot connect to {server} within {} s", timeout.as_secs())]
 pub(crate) struct ConnectTimeout {
     server: Uri,
-    within: Duration,
+    timeout: Duration,
 }
 
 type Connected = Stream<TokioIo<DialedStream>>;
 
 impl Connector {
-    /// `dialing` is the time limit of the dialer for all addresses together.
-    pub(crate) fn new(inner: HttpsConnector<Dialer>, dialing: Option<Duration>) -> Self {
-        let within = dialing.map_or(Duration::MAX, |it| it.saturating_add(HANDSHAKE_TIMEOUT));
-        Self { inner, within }
+    /// A connector with the handshake timeout in addition to `dial_timeout`, the time limit of the
+    /// dialer for all addresses together.
+    pub(crate) fn new(inner: HttpsConnector<Dialer>, dial_timeout: Option<Duration>) -> Self {
+        let timeout = dial_timeout.map_or(Duration::MAX, |it| it.saturating_add(HANDSHAKE_TIMEOUT));
+        Self { inner, timeout }
     }
 }
 
@@ -51,10 +52,10 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, server: Uri) -> Self::Future {
-        let (connecting, within) = (self.inner.call(server.clone()), self.within);
+        let (connecting, timeout) = (self.inner.call(server.clone()), self.timeout);
         Box::pin(async move {
-            let connected = tokio::time::timeout(within, connecting).await;
-            connected.unwrap_or_else(|_| Err(ConnectTimeout { server, within }.into()))
+            let connected = tokio::time::timeout(timeout, connecting).await;
+            connected.unwrap_or_else(|_| Err(ConnectTimeout { server, timeout }.into()))
         })
     }
 }

@@ -100,8 +100,8 @@ pub(crate) fn is_on_this_machine(server: &Uri) -> bool {
 /// Whether `NO_PROXY` in the environment excludes this server. As in Go, a server on this machine
 /// is always excluded.
 pub(crate) fn bypasses_proxy(server: &Uri, no_proxy: &str) -> bool {
-    let elsewhere = Matcher::builder().all("http://proxy").no(no_proxy).build();
-    is_on_this_machine(server) || elsewhere.intercept(server).is_none()
+    let matcher = Matcher::builder().all("http://proxy").no(no_proxy).build();
+    is_on_this_machine(server) || matcher.intercept(server).is_none()
 }
 
 fn with_port(uri: &Uri, port: u16) -> Uri {
@@ -146,7 +146,7 @@ impl Service<Uri> for Dialer {
     }
 }
 
-/// A connection without encryption.
+/// Awaits a connection without TLS.
 fn plain<E: Into<BoxError>>(
     connecting: impl Future<Output = Result<TokioIo<TcpStream>, E>> + Send + 'static,
     failed: impl FnOnce(BoxError) -> BoxError + Send + 'static,

@@ -32,7 +32,7 @@ mod tls_config;
 mod connector;
 mod gzip;
 pub mod transport;
-mod answer;
+mod error_response;
 mod lines;
 pub mod list_watch;
 pub mod rest_mapper;

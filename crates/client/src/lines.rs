@@ -11,12 +11,12 @@ use http_body_util::BodyExt;
 use crate::transport::BoxError;
 use informer::ListWatchError;
 
-/// Longer than any object: etcd accepts 1.5 MiB by default.
-pub(crate) const LONGEST_LINE: usize = 32 << 20;
+/// The maximum length of a line, longer than any event: etcd accepts objects up to 1.5 MiB by default.
+pub(crate) const MAX_LINE_BYTES: usize = 32 << 20;
 
 /// A line of a watch was cut off, or is too long: send the request again.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BadLine {
+pub(crate) enum LineError {
     #[error("a line was cut off after {0} bytes")]
     CutOff(usize),
     #[error("a line has more than {0} bytes")]
@@ -24,47 +24,52 @@ pub(crate) enum BadLine {
 }
 
 /// The lines of `body` without their line ends; empty lines are left out.
-pub(crate) fn lines<B>(body: B, longest: usize) -> impl Stream<Item = Result<Bytes, ListWatchError>>
+pub(crate) fn lines<B>(
+    body: B,
+    max_bytes: usize,
+) -> impl Stream<Item = Result<Bytes, ListWatchError>>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
 {
-    let (frame, begun) = (Bytes::new(), BytesMut::new());
-    let reader = Reader { body, longest, frame, begun, over: false };
+    let (frame, partial_line) = (Bytes::new(), BytesMut::new());
+    let reader = Reader { body, max_bytes, frame, partial_line, ended: false };
     stream::unfold(reader, |mut reader| async move {
         let line = reader.next().await.transpose()?;
-        reader.over |= line.is_err();
+        reader.ended |= line.is_err();
         Some((line, reader))
     })
 }
 
 struct Reader<B> {
     body: B,
-    longest: usize,
+    max_bytes: usize,
     /// The part of the last frame that was not read yet.
     frame: Bytes,
     /// The beginning of a line, from earlier frames.
-    begun: BytesMut,
-    over: bool,
+    partial_line: BytesMut,
+    ended: bool,
 }
 
 impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Reader<B> {
     async fn next(&mut self) -> Result<Option<Bytes>, ListWatchError> {
-        while !self.over {
+        while !self.ended {
             if let Some(line) = self.take_line() {
                 if line.is_empty() {
                     continue;
                 }
                 return Ok(Some(line));
             }
-            if self.begun.len() > self.longest {
-                return Err(ListWatchError::Malformed(Box::new(BadLine::TooLong(self.longest))));
+            if self.partial_line.len() > self.max_bytes {
+                return Err(ListWatchError::Malformed(Box::new(LineError::TooLong(
+                    self.max_bytes,
+                ))));
             }
             match self.body.frame().await {
                 Some(Ok(frame)) => self.frame = frame.into_data().unwrap_or_default(),
                 Some(Err(error)) => return Err(ListWatchError::Connection(error.into())),
-                None if self.begun.is_empty() => return Ok(None),
+                None if self.partial_line.is_empty() => return Ok(None),
                 None => {
-                    let cut = BadLine::CutOff(self.begun.len());
+                    let cut = LineError::CutOff(self.partial_line.len());
                     return Err(ListWatchError::Malformed(Box::new(cut)));
                 }
             }
@@ -72,19 +77,20 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Reader<B> {
         Ok(None)
     }
 
-    /// A line within one frame, as most are, is not copied.
+    /// The next line, if its end has been received. A line within one frame, as most are, is not
+    /// copied.
     fn take_line(&mut self) -> Option<Bytes> {
         let Some(end) = memchr::memchr(b'\n', &self.frame) else {
-            self.begun.extend_from_slice(&mem::take(&mut self.frame));
+            self.partial_line.extend_from_slice(&mem::take(&mut self.frame));
             return None;
         };
         let line = self.frame.split_to(end);
         self.frame.advance(1);
-        if self.begun.is_empty() {
+        if self.partial_line.is_empty() {
             return Some(line);
         }
-        self.begun.extend_from_slice(&line);
-        Some(self.begun.split().freeze())
+        self.partial_line.extend_from_slice(&line);
+        Some(self.partial_line.split().freeze())
     }
 }
 
@@ -118,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_that_was_cut_off_or_never_ends_is_an_error() {
+    async fn a_line_that_is_cut_off_or_too_long_is_an_error() {
         assert_eq!(check("abc\nde", 3).await, ["abc", "a line was cut off after 2 bytes"]);
         assert_eq!(check("abc\n0123456789", 1).await, ["abc", "a line has more than 8 bytes"]);
     }

@@ -28,18 +28,18 @@ use kube_client::Client;
 use kube_client::client::Body;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::answer::accepted;
-use crate::lines::{LONGEST_LINE, lines};
+use crate::error_response::error_for_status;
+use crate::lines::{MAX_LINE_BYTES, lines};
 use informer::{
     Form, List, ListRequest, ListWatch, ListWatchError, Scope, Selection, WatchEvent, WatchRequest,
     WatchStream,
 };
 use machinery::GroupVersion;
 
-/// The largest page that is read; a list without pages may be long.
-const LONGEST_PAGE: usize = 1 << 30;
-/// The characters that are not escaped in a path.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.');
+/// The maximum size of a page of a list. A list without a limit has one page, which may be large.
+const MAX_PAGE_BYTES: usize = 1 << 30;
+/// The characters that are escaped in a segment of a path.
+const ESCAPED_IN_SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.');
 
 /// See the [module documentation](self).
 #[derive(Clone)]
@@ -50,7 +50,8 @@ pub struct ClientListWatch {
     form: Form,
 }
 
-/// The source factory of an [`InformerFactory`](informer::InformerFactory) for a client.
+/// A function that creates the [`ListWatch`] of each scope of an
+/// [`InformerFactory`](informer::InformerFactory), with this client.
 pub fn source_of(client: Client) -> impl Fn(&Scope) -> Arc<dyn ListWatch> + Send + Sync {
     move |scope| Arc::new(ClientListWatch::new(client.clone(), scope))
 }
@@ -98,7 +99,7 @@ impl ClientListWatch {
         async move {
             let answered = client.send(request?).await;
             let response = answered.map_err(|error| ListWatchError::Connection(Box::new(error)))?;
-            Ok(accepted(response).await?.into_body())
+            Ok(error_for_status(response).await?.into_body())
         }
     }
 }
@@ -109,7 +110,7 @@ impl ListWatch for ClientListWatch {
         if let Some(limit) = request.limit {
             query.push(("limit", limit.to_string()));
         }
-        // A continue token contains the version; a server refuses both together.
+        // A continue token contains the resourceVersion; a server refuses both together.
         match (request.continue_token, request.resource_version) {
             (Some(token), _) => query.push(("continue", token)),
             (None, Some(version)) => query.push(("resourceVersion", version)),
@@ -123,7 +124,7 @@ impl ListWatch for ClientListWatch {
         };
         let sent = self.send(self.request(&request.selection, accept, &query));
         Box::pin(async move {
-            let body = Limited::new(sent.await?, LONGEST_PAGE).collect().await;
+            let body = Limited::new(sent.await?, MAX_PAGE_BYTES).collect().await;
             let bytes = body.map_err(ListWatchError::Connection)?.to_bytes();
             List::parse(bytes)
         })
@@ -150,7 +151,7 @@ impl ListWatch for ClientListWatch {
         };
         let sent = self.send(self.request(&request.selection, accept, &query));
         Box::pin(async move {
-            let lines = lines(sent.await?, LONGEST_LINE);
+            let lines = lines(sent.await?, MAX_LINE_BYTES);
             Ok(lines.map(|line| WatchEvent::parse(line?)).boxed())
         })
     }
@@ -162,7 +163,7 @@ fn collection_path(
     resource: &str,
     namespace: Option<&str>,
 ) -> String {
-    let escaped = |text| utf8_percent_encode(text, SEGMENT);
+    let escaped = |text| utf8_percent_encode(text, ESCAPED_IN_SEGMENT);
     let prefix = if group_version.group.is_empty() { "/api" } else { "/apis" };
     let mut path = format!("{prefix}/{group_version}");
     if let Some(namespace) = namespace {

@@ -8,7 +8,7 @@
 //! let mapper = RestMapper::new(client, &keel::Clock::system());
 //! match mapper.mapping(&GroupVersionKind::new("example.com", "v1", "Site")).await {
 //!     Ok(Mapping { resource, .. }) => println!("/apis/example.com/v1/{resource}"),
-//!     Err(RestMapperError::Unknown(kind)) => println!("{kind} is not defined yet"),
+//!     Err(RestMapperError::NoKindMatch(kind)) => println!("{kind} is not defined yet"),
 //!     Err(error) => return Err(error),
 //! }
 //! # Ok(())
@@ -16,7 +16,7 @@
 //! ```
 //!
 //! The resources of a group and version are cached. If a kind is not among them, its CRD may be
-//! new: discovery is repeated, at most once a second.
+//! new: discovery is repeated, at most once a second for each group version.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -27,7 +27,8 @@ use kube_client::Client;
 use keel::{Clock, Timestamp};
 use machinery::{GroupKind, GroupVersion, GroupVersionKind};
 
-const NOT_BEFORE: Duration = Duration::from_secs(1);
+/// The minimum time between two discoveries of a group version.
+const MIN_DISCOVERY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The resource of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,12 +46,12 @@ pub struct Mapping {
 pub enum RestMapperError {
     /// The server does not serve the kind in this version.
     #[error("the server has no resource for {0}")]
-    Unknown(GroupVersionKind),
+    NoKindMatch(GroupVersionKind),
     /// The server does not serve the kind in any version.
     #[error("the server has no resource for {0} in any version")]
     NoVersion(GroupKind),
-    /// Discovery failed.
-    #[error("cannot ask the server what it serves")]
+    /// The server could not be asked for its resources. Try again.
+    #[error("discovery failed")]
     Discovery(#[source] Box<kube_client::Error>),
 }
 
@@ -58,42 +59,43 @@ pub enum RestMapperError {
 pub struct RestMapper {
     client: Client,
     clock: Clock,
-    known: Mutex<HashMap<GroupVersion, Served>>,
+    cache: Mutex<HashMap<GroupVersion, DiscoveredResources>>,
 }
 
-struct Served {
-    asked_at: Timestamp,
+/// The resources of a group version.
+struct DiscoveredResources {
+    discovered_at: Timestamp,
     mappings: Vec<Mapping>,
 }
 
-/// The cached mapping of a kind.
+/// The mapping of a kind in the cache.
 enum CachedMapping {
-    Served(Mapping),
-    /// The mapping is current.
-    Absent,
-    /// Discovery should be repeated.
-    Unclear,
+    Found(Mapping),
+    /// The cache is recent: the server does not serve the kind.
+    NotServed,
+    /// The cache does not have the kind, and discovery must be repeated.
+    Stale,
 }
 
 impl RestMapper {
     /// A mapper with an empty cache.
     pub fn new(client: Client, clock: &Clock) -> Self {
-        Self { client, clock: clock.clone(), known: Mutex::default() }
+        Self { client, clock: clock.clone(), cache: Mutex::default() }
     }
 
     /// The resource of a kind in this version.
     pub async fn mapping(&self, kind: &GroupVersionKind) -> Result<Mapping, RestMapperError> {
         let group_version = kind.group_version();
         match self.look_up(&group_version, kind) {
-            CachedMapping::Served(mapping) => return Ok(mapping),
-            CachedMapping::Absent => return Err(RestMapperError::Unknown(kind.clone())),
-            CachedMapping::Unclear => {}
+            CachedMapping::Found(mapping) => return Ok(mapping),
+            CachedMapping::NotServed => return Err(RestMapperError::NoKindMatch(kind.clone())),
+            CachedMapping::Stale => {}
         }
-        let mappings = self.ask(&group_version).await?;
+        let mappings = self.discover(&group_version).await?;
         let found = mappings.iter().find(|mapping| mapping.kind == *kind).cloned();
-        let served = Served { asked_at: self.clock.now(), mappings };
-        self.lock().insert(group_version, served);
-        found.ok_or_else(|| RestMapperError::Unknown(kind.clone()))
+        let discovered = DiscoveredResources { discovered_at: self.clock.now(), mappings };
+        self.lock().insert(group_version, discovered);
+        found.ok_or_else(|| RestMapperError::NoKindMatch(kind.clone()))
     }
 
     /// The resource of a kind in the version that the server prefers.
@@ -101,7 +103,7 @@ impl RestMapper {
         for version in self.versions(&kind.group).await? {
             let kind = GroupVersionKind::new(&kind.group, &version, &kind.kind);
             match self.mapping(&kind).await {
-                Err(RestMapperError::Unknown(_)) => {}
+                Err(RestMapperError::NoKindMatch(_)) => {}
                 found => return found,
             }
         }
@@ -109,19 +111,24 @@ impl RestMapper {
     }
 
     fn look_up(&self, group_version: &GroupVersion, kind: &GroupVersionKind) -> CachedMapping {
-        let known = self.lock();
-        let Some(served) = known.get(group_version) else { return CachedMapping::Unclear };
-        let found = served.mappings.iter().find(|mapping| mapping.kind == *kind);
+        let cache = self.lock();
+        let Some(discovered) = cache.get(group_version) else { return CachedMapping::Stale };
+        let found = discovered.mappings.iter().find(|mapping| mapping.kind == *kind);
         let now = self.clock.now();
-        let is_fresh = served.asked_at <= now && now.since(served.asked_at) < NOT_BEFORE;
+        let is_fresh = discovered.discovered_at <= now
+            && now.since(discovered.discovered_at) < MIN_DISCOVERY_INTERVAL;
         match found {
-            Some(mapping) => CachedMapping::Served(mapping.clone()),
-            None if is_fresh => CachedMapping::Absent,
-            None => CachedMapping::Unclear,
+            Some(mapping) => CachedMapping::Found(mapping.clone()),
+            None if is_fresh => CachedMapping::NotServed,
+            None => CachedMapping::Stale,
         }
     }
 
-    async fn ask(&self, group_version: &GroupVersion) -> Result<Vec<Mapping>, RestMapperError> {
+    /// The mappings of a group version; none if the server does not serve it.
+    async fn discover(
+        &self,
+        group_version: &GroupVersion,
+    ) -> Result<Vec<Mapping>, RestMapperError> {
         let answered = if group_version.group.is_empty() {
             self.client.list_core_api_resources(&group_version.version).await
         } else {
@@ -133,8 +140,8 @@ impl RestMapper {
             Err(error) => return Err(RestMapperError::Discovery(Box::new(error))),
         };
         // Subresources are listed beside their resource, as `pods/status`.
-        let whole = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));
-        Ok(whole
+        let resources = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));
+        Ok(resources
             .map(|resource| Mapping {
                 kind: GroupVersionKind::new(
                     &group_version.group,
@@ -163,7 +170,7 @@ impl RestMapper {
         Ok(preferred.clone().into_iter().chain(others.collect::<Vec<_>>()).collect())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<GroupVersion, Served>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<GroupVersion, DiscoveredResources>> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

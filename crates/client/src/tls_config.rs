@@ -9,7 +9,7 @@ use rustls::ClientConfig;
 
 use tls::{Roots, ServerVerifier};
 
-/// With the CA certificates and the client certificate of `config`.
+/// The TLS settings of a client with the CA certificates and the client certificate of `config`.
 pub(crate) fn tls_config(config: &Config) -> Result<ClientConfig, kube_client::Error> {
     let mut settings = config.rustls_client_config()?;
     if let Some(roots) = config.root_cert.as_ref().filter(|_| !config.accept_invalid_certs) {

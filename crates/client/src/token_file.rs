@@ -1,5 +1,5 @@
-//! [`TokenFile`]: the bearer token of a mounted service account, which the kubelet replaces before
-//! it expires; and [`Authorized`], a service that adds it to requests.
+//! [`FileTokenSource`]: reads the bearer token of a mounted service account, which the kubelet replaces
+//! before it expires; and [`Authorized`], a service that adds it to requests.
 //!
 //! The file is read periodically, and at the next request after the server has refused the token
 //! with 401. If it cannot be read, or is empty, the last token is used: the file may be removed on
@@ -19,55 +19,58 @@ use tower_service::Service;
 
 use keel::{Clock, Timestamp};
 
-/// The period of reads. Tokens live for an hour and are replaced after 48 minutes.
-const FRESH: Duration = Duration::from_mins(1);
+/// The interval at which the file is read. Tokens live for an hour and are replaced after 48 minutes.
+const READ_INTERVAL: Duration = Duration::from_mins(1);
 
 /// See the [module documentation](self).
-pub(crate) struct TokenFile {
+pub(crate) struct FileTokenSource {
     path: PathBuf,
     clock: Clock,
-    last: Mutex<Last>,
+    cached: Mutex<CachedToken>,
 }
 
-struct Last {
+struct CachedToken {
     header: HeaderValue,
     /// `None` once the server has refused it.
     read_at: Option<Timestamp>,
 }
 
-impl TokenFile {
+impl FileTokenSource {
     /// Reads the token for the first time; it must exist.
     pub(crate) fn read(path: &str, clock: &Clock) -> io::Result<Arc<Self>> {
         let path = PathBuf::from(path);
-        let last = Last { header: bearer(&path)?, read_at: Some(clock.now()) };
-        Ok(Arc::new(Self { path, clock: clock.clone(), last: Mutex::new(last) }))
+        let cached = CachedToken { header: bearer(&path)?, read_at: Some(clock.now()) };
+        Ok(Arc::new(Self { path, clock: clock.clone(), cached: Mutex::new(cached) }))
     }
 
+    /// The `Authorization` header of the next request.
     fn header(&self) -> HeaderValue {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();
-        // If the clock was set back, the file is read again, too.
-        let is_fresh = |read_at| read_at <= now && now.since(read_at) < FRESH;
-        if !last.read_at.is_some_and(is_fresh) {
+        // The file is also read again if the clock was set back.
+        let is_fresh = |read_at| read_at <= now && now.since(read_at) < READ_INTERVAL;
+        if !cached.read_at.is_some_and(is_fresh) {
             match bearer(&self.path) {
-                Ok(header) => last.header = header,
+                Ok(header) => cached.header = header,
                 Err(error) => {
                     tracing::warn!(path = ?self.path, %error, "cannot read the token again");
                 }
             }
-            last.read_at = Some(now);
+            cached.read_at = Some(now);
         }
-        last.header.clone()
+        cached.header.clone()
     }
 
-    fn refused(&self, header: &HeaderValue) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.header == header {
-            last.read_at = None;
+    /// Causes a read of the file at the next request, if the server has refused the current token.
+    fn mark_refused(&self, header: &HeaderValue) {
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.header == header {
+            cached.read_at = None;
         }
     }
 }
 
+/// Reads the file as an `Authorization` header.
 fn bearer(path: &Path) -> io::Result<HeaderValue> {
     let token = std::fs::read_to_string(path)?;
     let token = token.trim();
@@ -84,11 +87,11 @@ fn bearer(path: &Path) -> io::Result<HeaderValue> {
 #[derive(Clone)]
 pub(crate) struct Authorized<S> {
     inner: S,
-    token: Arc<TokenFile>,
+    token: Arc<FileTokenSource>,
 }
 
 impl<S> Authorized<S> {
-    pub(crate) fn new(inner: S, token: Arc<TokenFile>) -> Self {
+    pub(crate) fn new(inner: S, token: Arc<FileTokenSource>) -> Self {
         Self { inner, token }
     }
 }
@@ -113,7 +116,7 @@ where
         Box::pin(async move {
             let response = answered.await?;
             if response.status() == StatusCode::UNAUTHORIZED {
-                token.refused(&header);
+                token.mark_refused(&header);
             }
             Ok(response)
         })
@@ -125,28 +128,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_read_again_when_it_was_refused_or_is_old() {
+    fn a_token_is_read_again_after_a_refusal_or_a_minute() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("token");
         let clock = Clock::manual(Timestamp::from_seconds(0));
         let write = |token: &str| std::fs::write(&path, token).unwrap();
         write("one\n");
-        let token = TokenFile::read(path.to_str().unwrap(), &clock).unwrap();
+        let token = FileTokenSource::read(path.to_str().unwrap(), &clock).unwrap();
         write("two");
         assert_eq!(token.header(), "Bearer one");
-        token.refused(&HeaderValue::from_static("Bearer zero"));
+        token.mark_refused(&HeaderValue::from_static("Bearer zero"));
         assert_eq!(token.header(), "Bearer one", "another token was refused");
-        token.refused(&token.header());
+        token.mark_refused(&token.header());
         assert_eq!(token.header(), "Bearer two");
         write("three");
-        clock.advance(FRESH);
+        clock.advance(READ_INTERVAL);
         assert_eq!(token.header(), "Bearer three");
         write("\n");
-        clock.advance(FRESH);
-        assert_eq!(token.header(), "Bearer three", "nothing is no token");
-        assert!(TokenFile::read(path.to_str().unwrap(), &clock).is_err());
+        clock.advance(READ_INTERVAL);
+        assert_eq!(token.header(), "Bearer three", "an empty file is ignored");
+        assert!(FileTokenSource::read(path.to_str().unwrap(), &clock).is_err());
         std::fs::remove_file(&path).unwrap();
-        clock.advance(FRESH);
-        assert_eq!(token.header(), "Bearer three", "the last one stays");
+        clock.advance(READ_INTERVAL);
+        assert_eq!(token.header(), "Bearer three", "the last token is used if the file is missing");
     }
 }

@@ -17,14 +17,14 @@
 //! a service:
 //!
 //! ```no_run
-//! use client::{Transport, config::Config, transport::{BoxError, NoAnswer, Streamed}};
+//! use client::{Transport, config::Config, transport::{BoxError, ResponseTimeout, ResponseBody}};
 //! use http::{Request, Response};
 //! use tower_service::Service;
 //!
-//! async fn get(config: &Config, url: &str) -> Result<Option<Response<Streamed>>, BoxError> {
+//! async fn get(config: &Config, url: &str) -> Result<Option<Response<ResponseBody>>, BoxError> {
 //!     let request = Request::get(url).body(Vec::new().into())?;
 //!     match Transport::new(config)?.call(request).await {
-//!         Err(error) if error.is::<NoAnswer>() => Ok(None),
+//!         Err(error) if error.is::<ResponseTimeout>() => Ok(None),
 //!         answered => answered.map(Some),
 //!     }
 //! }
@@ -54,14 +54,14 @@ use tower_service::Service;
 
 use crate::connector::Connector;
 use crate::dialer::{Dialer, is_on_this_machine};
-use crate::gzip::Unpacker;
+use crate::gzip::GzipDecoder;
 use crate::tls_config::tls_config;
 use tls::{HttpsConnector, pool_builder};
 
 /// An error below HTTP.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// The largest number of streams of a connection, below the 100 that servers allow.
+/// The maximum number of streams of a connection, below the 100 that servers allow.
 const STREAMS_PER_CONNECTION: usize = 90;
 /// The time until the first byte of an answer; kube-apiserver has a timeout of a minute.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(75);
@@ -81,7 +81,7 @@ pub struct Transport(Arc<ConnectionPool>);
 
 struct ConnectionPool {
     connector: Connector,
-    reads_gzip: bool,
+    accepts_gzip: bool,
     connections: Mutex<Vec<PooledConnection>>,
 }
 
@@ -103,10 +103,10 @@ struct PooledConnection {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host(pub Authority);
 
-/// The server did not begin to answer in time: try again.
+/// The server did not send the head of a response in time: try again.
 #[derive(Debug, thiserror::Error)]
 #[error("the server did not begin to answer within {} s", RESPONSE_TIMEOUT.as_secs())]
-pub struct NoAnswer;
+pub struct ResponseTimeout;
 
 impl Transport {
     /// A transport to the server of `config`, with its certificates and its proxy.
@@ -121,16 +121,20 @@ impl Transport {
             connector = connector.with_server_name(name);
         }
         let connector = Connector::new(connector, config.connect_timeout);
-        let reads_gzip = !config.disable_compression && !is_on_this_machine(&config.cluster_url);
-        Ok(Self(Arc::new(ConnectionPool { connector, reads_gzip, connections: Mutex::default() })))
+        let accepts_gzip = !config.disable_compression && !is_on_this_machine(&config.cluster_url);
+        Ok(Self(Arc::new(ConnectionPool {
+            connector,
+            accepts_gzip,
+            connections: Mutex::default(),
+        })))
     }
 
     /// The first connection with a free stream, and a permit for the stream.
     fn take_stream(&self) -> (Client<Connector, Body>, Arc<()>) {
         let mut connections = self.0.connections.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_place =
+        let has_free_stream =
             |it: &&PooledConnection| Arc::strong_count(&it.permit) <= STREAMS_PER_CONNECTION;
-        if let Some(connection) = connections.iter().find(has_place) {
+        if let Some(connection) = connections.iter().find(has_free_stream) {
             return (connection.client.clone(), Arc::clone(&connection.permit));
         }
         let connection = PooledConnection { client: self.0.connect(), permit: Arc::new(()) };
@@ -150,7 +154,7 @@ impl ConnectionPool {
 }
 
 impl Service<Request<Body>> for Transport {
-    type Response = Response<Streamed>;
+    type Response = Response<ResponseBody>;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
@@ -160,40 +164,40 @@ impl Service<Request<Body>> for Transport {
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let (client, permit) = self.take_stream();
-        if self.0.reads_gzip {
+        if self.0.accepts_gzip {
             // A request with its own `accept-encoding` gets the body as it is.
-            let asked = request.headers_mut().entry(ACCEPT_ENCODING);
-            asked.or_insert(HeaderValue::from_static("gzip"));
+            let accept_encoding = request.headers_mut().entry(ACCEPT_ENCODING);
+            accept_encoding.or_insert(HeaderValue::from_static("gzip"));
         }
-        let unpacks = request.headers().get(ACCEPT_ENCODING).is_some_and(|it| it == "gzip");
+        let decompresses = request.headers().get(ACCEPT_ENCODING).is_some_and(|it| it == "gzip");
         let host = request.uri().authority().cloned().map(Host);
         Box::pin(async move {
             let answered = tokio::time::timeout(RESPONSE_TIMEOUT, client.request(request));
-            let mut response = answered.await.map_err(|_| NoAnswer)??;
+            let mut response = answered.await.map_err(|_| ResponseTimeout)??;
             if let Some(host) = host {
                 response.extensions_mut().insert(host);
             }
             let headers = response.headers_mut();
-            let is_packed = headers.get(CONTENT_ENCODING).is_some_and(|it| it == "gzip");
-            let unpacker = (unpacks && is_packed).then(Unpacker::default);
-            if unpacker.is_some() {
+            let is_compressed = headers.get(CONTENT_ENCODING).is_some_and(|it| it == "gzip");
+            let decoder = (decompresses && is_compressed).then(GzipDecoder::default);
+            if decoder.is_some() {
                 headers.remove(CONTENT_ENCODING);
                 headers.remove(CONTENT_LENGTH);
             }
-            Ok(response.map(|body| Streamed { body, unpacker, _permit: permit }))
+            Ok(response.map(|body| ResponseBody { body, decoder, _permit: permit }))
         })
     }
 }
 
 /// The decompressed body of an answer, which occupies a stream until it is dropped.
-pub struct Streamed {
+pub struct ResponseBody {
     body: Incoming,
-    /// `None` after the last byte was decompressed.
-    unpacker: Option<Unpacker>,
+    /// `None` if the body is not compressed, and after its last byte.
+    decoder: Option<GzipDecoder>,
     _permit: Arc<()>,
 }
 
-impl http_body::Body for Streamed {
+impl http_body::Body for ResponseBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -203,28 +207,28 @@ impl http_body::Body for Streamed {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         loop {
             let frame = ready!(Pin::new(&mut self.body).poll_frame(context)).transpose()?;
-            let Some(unpacker) = &mut self.unpacker else { return Poll::Ready(frame.map(Ok)) };
-            let unpacked = match frame.map(Frame::into_data) {
-                Some(Ok(packed)) => unpacker.feed(&packed)?,
+            let Some(decoder) = &mut self.decoder else { return Poll::Ready(frame.map(Ok)) };
+            let decompressed = match frame.map(Frame::into_data) {
+                Some(Ok(compressed)) => decoder.decode(&compressed)?,
                 Some(Err(trailers)) => return Poll::Ready(Some(Ok(trailers))),
                 None => {
-                    let last = unpacker.finish()?;
-                    self.unpacker = None;
+                    let last = decoder.finish()?;
+                    self.decoder = None;
                     last
                 }
             };
-            if !unpacked.is_empty() {
-                return Poll::Ready(Some(Ok(Frame::data(unpacked))));
+            if !decompressed.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(decompressed))));
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.unpacker.is_none() && self.body.is_end_stream()
+        self.decoder.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self.unpacker {
+        match self.decoder {
             Some(_) => SizeHint::default(),
             None => self.body.size_hint(),
         }

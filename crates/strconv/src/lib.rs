@@ -26,8 +26,7 @@ pub fn quote_bytes(bytes: &[u8]) -> String {
     quoted
 }
 
-/// The escape sequence of a character that has one with a letter of its own, such as `\n`, or that
-/// would end or distort the quoted text.
+/// The short escape sequence of a character, such as `\n` or `\"`; None if it has none.
 pub fn escape(character: char) -> Option<&'static str> {
     Some(match character {
         '"' => "\\\"",
@@ -54,8 +53,9 @@ fn push(quoted: &mut String, character: char) {
     }
 }
 
-/// Whether Go prints the character as it is. Rust escapes the same characters, and a combining mark
-/// at the beginning of a text; the letter before it prevents the latter.
+/// Whether Go prints the character as it is. `escape_debug` escapes the same characters, and in
+/// addition a combining mark at the start of a string; the leading `x` keeps the mark from being at
+/// the start.
 fn is_printable(character: char) -> bool {
     character.is_ascii() || format!("x{character}").escape_debug().count() == 2
 }
@@ -65,13 +65,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn printable_text_stays_as_it_is() {
+    fn printable_text_is_not_escaped() {
         assert_eq!(quote("naïve 三板 e\u{301}"), "\"naïve 三板 e\u{301}\"");
         assert_eq!(quote("\u{301}"), "\"\u{301}\"");
     }
 
     #[test]
-    fn everything_else_is_escaped() {
+    fn quotes_backslashes_and_unprintable_text_are_escaped() {
         assert_eq!(quote("\"\\\n\r\t\u{7}\u{8}\u{b}\u{c}"), r#""\"\\\n\r\t\a\b\v\f""#);
         assert_eq!(quote("\0\u{1f}\u{7f}"), r#""\x00\x1f\x7f""#);
         assert_eq!(quote("\u{a0}\u{feff}\u{e0001}"), r#""\u00a0\ufeff\U000e0001""#);

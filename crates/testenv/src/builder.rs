@@ -33,19 +33,19 @@ impl TestEnvBuilder {
         Self { config, store: None }
     }
 
-    /// Makes uids and generated names from `seed`, which is 1 otherwise.
+    /// Generates uids and names from `seed`; the default is 1.
     pub fn seed(mut self, seed: u64) -> Self {
         self.config.entropy = Entropy::seeded(seed);
         self
     }
 
-    /// Gives the plane a clock that it shares with others.
+    /// Uses `clock`, which the plane may share with others.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.config.clock = clock;
         self
     }
 
-    /// Gives the plane the time of the system, which [`TestEnv::advance`] does not move.
+    /// Uses the system clock, which [`TestEnv::advance`] cannot advance.
     pub fn system_clock(self) -> Self {
         self.clock(Clock::system())
     }
@@ -80,7 +80,7 @@ impl TestEnvBuilder {
         self.try_start().await.unwrap_or_else(|error| panic!("the plane does not start: {error:?}"))
     }
 
-    /// Starts the plane, or says why it does not start.
+    /// Starts the plane, or returns the reason why it does not start.
     pub async fn try_start(self) -> Result<TestEnv, Error> {
         let clock = self.config.clock.clone();
         let server = match self.store {

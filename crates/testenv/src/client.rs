@@ -17,8 +17,8 @@ use apiserver::auth::authentication::User;
 use apiserver::http::body::Body;
 use machinery::Value;
 
-/// The limit of a wait for something that should happen at once. It only ends tests that would
-/// never end, so it is longer than the slowest machine takes.
+/// The timeout of waits for results that are expected at once. It only ends tests that would hang, so
+/// it is longer than the slowest machine needs.
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// A client of a plane in the same process. Each clone acts as the same user.

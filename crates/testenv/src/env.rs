@@ -43,7 +43,7 @@ impl TestEnv {
         Self::builder().start().await
     }
 
-    /// A plane with other settings.
+    /// A builder for a plane with other settings.
     pub fn builder() -> TestEnvBuilder {
         TestEnvBuilder::new()
     }
@@ -63,17 +63,17 @@ impl TestEnv {
         &self.clock
     }
 
-    /// Moves the manual clock of the plane.
+    /// Advances the manual clock of the plane.
     pub fn advance(&self, duration: Duration) {
         self.clock.advance(duration);
     }
 
-    /// A client that may do everything, for what outlives a borrow of the environment.
+    /// A client that may do everything, for tasks that outlive a borrow of the environment.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// A client of kube that may do everything, in the namespace `default`.
+    /// A client of the crate `kube` that may do everything, in the namespace `default`.
     ///
     /// ```
     /// # use testenv::TestEnv;

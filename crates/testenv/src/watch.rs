@@ -35,8 +35,8 @@ impl Watch {
     pub async fn next(&mut self) -> Option<(String, Value)> {
         let line = self.next_line().await?;
         let mut event: Value = serde_json::from_str(&line).expect("an event is JSON");
-        let kind = event["type"].as_str().expect("an event has a type").to_owned();
-        Some((kind, event["object"].take()))
+        let event_type = event["type"].as_str().expect("an event has a type").to_owned();
+        Some((event_type, event["object"].take()))
     }
 
     /// The next event as it was sent; None at the end of the watch.
@@ -54,15 +54,15 @@ impl Watch {
 
     /// The type of the next event and the name of its object, as in `ADDED default`.
     pub async fn next_summary(&mut self) -> String {
-        let (kind, object) = self.next().await.expect("the watch has not ended");
-        format!("{kind} {}", object["metadata"]["name"].as_str().unwrap_or_default())
+        let (event_type, object) = self.next().await.expect("the watch has not ended");
+        format!("{event_type} {}", object["metadata"]["name"].as_str().unwrap_or_default())
     }
 
     /// The object of the next event, which must be of this type.
-    pub async fn expect(&mut self, kind: &str) -> Value {
+    pub async fn expect(&mut self, event_type: &str) -> Value {
         let next = self.next().await;
-        let (found, object) = next.unwrap_or_else(|| panic!("the watch ended before {kind}"));
-        assert_eq!(found, kind, "{object}");
+        let (found, object) = next.unwrap_or_else(|| panic!("the watch ended before {event_type}"));
+        assert_eq!(found, event_type, "{object}");
         object
     }
 }

@@ -65,7 +65,7 @@ pub enum LoadError {
 }
 
 impl Authority {
-    /// A new authority, whose certificate has a common name.
+    /// A new authority, whose certificate has this common name.
     pub fn new(
         common_name: &str,
         now: Timestamp,
@@ -207,14 +207,14 @@ mod tests {
 
     #[test]
     fn the_error_of_an_authority_names_the_damaged_part() {
-        let good = Authority::new("ca", NOW, DAY).unwrap().to_pem();
+        let valid = Authority::new("ca", NOW, DAY).unwrap().to_pem();
         let other = Authority::new("ca", NOW, DAY).unwrap().to_pem();
         let rubbish = || "rubbish".to_owned();
         let load = |certificate: &str, key: String| {
             Authority::from_pem(&Certified { certificate: certificate.to_owned(), key })
         };
-        assert!(matches!(load(&good.certificate, rubbish()), Err(LoadError::Key(_))));
-        assert!(matches!(load("", good.key.clone()), Err(LoadError::Certificate(_))));
-        assert!(matches!(load(&good.certificate, other.key), Err(LoadError::Mismatch)));
+        assert!(matches!(load(&valid.certificate, rubbish()), Err(LoadError::Key(_))));
+        assert!(matches!(load("", valid.key.clone()), Err(LoadError::Certificate(_))));
+        assert!(matches!(load(&valid.certificate, other.key), Err(LoadError::Mismatch)));
     }
 }

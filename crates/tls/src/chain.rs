@@ -22,7 +22,7 @@ pub(crate) enum Usage {
     Client,
 }
 
-/// The maximum number of signatures that are verified for one certificate.
+/// The maximum number of signatures that are verified for one certificate, as in Go.
 const MAX_SIGNATURES: usize = 100;
 
 /// The maximum number of certificates between the end entity and the root.
@@ -202,12 +202,13 @@ impl ChainSearch<'_> {
         signatures: &Cell<usize>,
     ) -> Result<bool, CertificateError> {
         let Some((child, below)) = path.split_last() else { return Ok(false) };
-        let longest = issuer.parsed.basic_constraints().ok().flatten();
-        let longest = longest.and_then(|it| it.value.path_len_constraint);
+        let constraints = issuer.parsed.basic_constraints().ok().flatten();
+        let max_path_len = constraints.and_then(|it| it.value.path_len_constraint);
         let is_allowed = child.parsed.issuer().as_raw() == issuer.parsed.subject().as_raw()
             && may_sign(&issuer.parsed)
             && check_validity(&issuer.parsed, self.now).is_ok()
-            && longest.is_none_or(|it| below.len() <= usize::try_from(it).unwrap_or(usize::MAX))
+            && max_path_len
+                .is_none_or(|it| below.len() <= usize::try_from(it).unwrap_or(usize::MAX))
             && signatures.get() < MAX_SIGNATURES;
         if !is_allowed {
             return Ok(false);
@@ -243,10 +244,10 @@ impl ChainSearch<'_> {
             return self.check_with_rustls(leaf, issuers, root);
         }
         // Only rustls checks name constraints, and it does not accept an authority as end entity.
-        let is_free = |link: &ChainLink<'_>| {
+        let has_no_name_constraints = |link: &ChainLink<'_>| {
             link.parsed.name_constraints().is_ok_and(|found| found.is_none())
         };
-        if issuers.iter().copied().chain([root]).all(is_free) {
+        if issuers.iter().copied().chain([root]).all(has_no_name_constraints) {
             Ok(())
         } else {
             Err(CertificateError::UnknownIssuer.into())
@@ -316,15 +317,20 @@ fn bits<'a>(element: &Element<'a>) -> Option<&'a [u8]> {
     element.content.strip_prefix(&[0])
 }
 
-/// One element of DER.
+/// One element of DER: tag, length and content.
 pub(crate) struct Element<'a> {
+    /// The element with its tag and length.
     pub whole: &'a [u8],
     pub content: &'a [u8],
+    /// The bytes after the element.
     pub rest: &'a [u8],
 }
 
 impl<'a> Element<'a> {
+    /// Reads the element at the start of `der`.
     pub(crate) fn read(der: &'a [u8]) -> Option<Self> {
+        // A length below 0x80 is one byte; otherwise the first byte is 0x80 plus the number of
+        // bytes of the length.
         let first = usize::from(*der.get(1)?);
         let (begin, length) = match first.checked_sub(0x80) {
             None => (2, first),

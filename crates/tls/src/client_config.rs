@@ -66,11 +66,11 @@ pub fn client_config(
     };
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     let Some(identity) = identity else { return Ok(builder.with_no_client_auth()) };
-    let bad = |error: rustls::pki_types::pem::Error| ConfigError::Identity(Box::new(error));
+    let invalid = |error: rustls::pki_types::pem::Error| ConfigError::Identity(Box::new(error));
     let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes())
         .collect::<Result<Vec<_>, _>>()
-        .map_err(bad)?;
-    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).map_err(bad)?;
+        .map_err(invalid)?;
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).map_err(invalid)?;
     builder
         .with_client_auth_cert(chain, key)
         .map_err(|error| ConfigError::Identity(Box::new(error)))

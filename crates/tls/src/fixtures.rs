@@ -61,17 +61,25 @@ pub(crate) fn version_1(certificate: TestCertificate, by: &TestCertificate) -> T
     resigned(certificate, by, |_, field| if field[0] & 0xc0 == 0 { field.to_vec() } else { vec![] })
 }
 
-/// Signs `certificate` again with another algorithm inside than outside.
-pub(crate) fn two_algorithms(
+/// The tags of DER.
+const SEQUENCE: u8 = 0x30;
+const BIT_STRING: u8 = 0x03;
+
+/// The index of the field `signature` of a `TBSCertificate`, after `version` and `serialNumber`.
+const SIGNATURE: usize = 2;
+
+/// Signs `certificate` again with a field `signature` in its `TBSCertificate` that differs from
+/// `signatureAlgorithm`.
+pub(crate) fn mismatched_algorithms(
     certificate: TestCertificate,
     by: &TestCertificate,
 ) -> TestCertificate {
     // The object identifier of ecdsa-with-SHA384.
-    let other = element(0x30, &[6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 3]);
+    let other = element(SEQUENCE, &[6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 3]);
     resigned(
         certificate,
         by,
-        |index, field| if index == 2 { other.clone() } else { field.to_vec() },
+        |index, field| if index == SIGNATURE { other.clone() } else { field.to_vec() },
     )
 }
 
@@ -80,7 +88,8 @@ pub(crate) fn trailing_byte(certificate: TestCertificate) -> TestCertificate {
     TestCertificate { der: CertificateDer::from([&*certificate.der, &[0]].concat()), ..certificate }
 }
 
-/// Signs `certificate` again after each field, with its number, was replaced.
+/// Signs `certificate` again after `replace` was applied to the index and the encoding of each field
+/// of its `TBSCertificate`.
 fn resigned(
     certificate: TestCertificate,
     by: &TestCertificate,
@@ -96,11 +105,12 @@ fn resigned(
         fields.extend(replace(index, field.whole));
         rest = field.rest;
     }
-    let message = element(0x30, &fields);
+    let message = element(SEQUENCE, &fields);
+    // A bit string begins with the number of its unused bits.
     let mut signature = vec![0];
     signature.extend(by.key.sign(&message).unwrap());
-    let parts = [&message, algorithm.whole, &element(0x03, &signature)].concat();
-    let der = CertificateDer::from(element(0x30, &parts));
+    let parts = [&message, algorithm.whole, &element(BIT_STRING, &signature)].concat();
+    let der = CertificateDer::from(element(SEQUENCE, &parts));
     TestCertificate { der, ..certificate }
 }
 
@@ -114,7 +124,7 @@ fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     [&[tag], length.as_slice(), content].concat()
 }
 
-/// A time in 2030.
+/// The first of January 2030.
 pub(crate) fn now() -> UnixTime {
     UnixTime::since_unix_epoch(Duration::from_hours(21_915 * 24))
 }

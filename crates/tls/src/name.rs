@@ -74,7 +74,7 @@ fn matches_pattern(pattern: &str, host: &str) -> bool {
     star == "*" && !label.is_empty() && !parents.is_empty() && parents == domain
 }
 
-/// The name as text, if it is of the wanted type: an address or a DNS name.
+/// The name as text, if it is of the requested type: an address or a DNS name.
 fn text(name: &GeneralName<'_>, is_address: bool) -> Option<String> {
     match name {
         GeneralName::DNSName(name) if !is_address => Some((*name).to_owned()),

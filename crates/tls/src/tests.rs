@@ -18,8 +18,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 
 use crate::fixtures::{
-    TestCertificate, authority, decision, now, params, self_signed, signed, trailing_byte,
-    two_algorithms, unknown_extension, version_1,
+    TestCertificate, authority, decision, mismatched_algorithms, now, params, self_signed, signed,
+    trailing_byte, unknown_extension, version_1,
 };
 use crate::{ClientVerifier, Roots, ServerVerifier};
 
@@ -33,7 +33,8 @@ enum Verifier {
     Client,
 }
 
-/// Both kinds of end entity: rustls verifies only the first one itself.
+/// End entities without and with the CA flag. webpki refuses the latter (`CaUsedAsEndEntity`), so
+/// `chain.rs` verifies them alone; Go accepts both.
 const LEAVES: [fn(&str) -> CertificateParams; 2] = [params, authority];
 
 /// Checks that both verifiers refuse `presented` for the reason `expected`, or accept it without one.
@@ -67,7 +68,7 @@ fn decide(
     let provider = Arc::new(ring::default_provider());
     let authorities: Vec<CertificateDer<'static>> =
         roots.iter().map(|root| root.der.clone()).collect();
-    let intermediates: Vec<_> = presented[1..].iter().map(|made| made.der.clone()).collect();
+    let intermediates: Vec<_> = presented[1..].iter().map(|it| it.der.clone()).collect();
     let end_entity = &presented[0].der;
     match verifier {
         Verifier::Server => {
@@ -126,12 +127,12 @@ fn permitted(params: CertificateParams, subtree: GeneralSubtree) -> CertificateP
 fn a_chain_of_signatures_to_a_root_is_accepted() {
     let root = self_signed(authority("root"));
     let middle = signed(authority("middle"), &root);
-    let namesake = self_signed(authority("root"));
+    let same_name = self_signed(authority("root"));
     for leaf in LEAVES {
         let end = signed(leaf(NAME), &root);
         check("directly", &[&root], &[&end], None);
-        check("a root with the same name comes first", &[&namesake, &root], &[&end], None);
-        check("the other root", &[&namesake], &[&end], Some("UnknownIssuer"));
+        check("a root with the same name comes first", &[&same_name, &root], &[&end], None);
+        check("the other root", &[&same_name], &[&end], Some("UnknownIssuer"));
         let end = signed(leaf(NAME), &middle);
         check("with an intermediate", &[&root], &[&end, &middle], None);
         check("without it", &[&root], &[&end], Some("UnknownIssuer"));
@@ -141,13 +142,18 @@ fn a_chain_of_signatures_to_a_root_is_accepted() {
 
 #[test]
 fn a_certificate_in_the_bundle_is_accepted() {
-    let stranger = self_signed(authority("stranger"));
+    let unrelated = self_signed(authority("unrelated"));
     for leaf in LEAVES {
-        let own = self_signed(leaf(NAME));
-        check("self-signed", &[&own], &[&own], None);
-        check("self-signed, not in the bundle", &[&stranger], &[&own], Some("UnknownIssuer"));
-        let end = signed(leaf(NAME), &stranger);
-        check("signed by an authority that is not there", &[&end], &[&end], None);
+        let leaf_root = self_signed(leaf(NAME));
+        check("self-signed", &[&leaf_root], &[&leaf_root], None);
+        check(
+            "self-signed, not in the bundle",
+            &[&unrelated],
+            &[&leaf_root],
+            Some("UnknownIssuer"),
+        );
+        let end = signed(leaf(NAME), &unrelated);
+        check("signed by an authority that is not in the bundle", &[&end], &[&end], None);
     }
 }
 
@@ -162,8 +168,8 @@ fn an_unknown_critical_extension_is_refused_anywhere_in_the_chain() {
         let end = signed(critical(leaf(NAME)), &root);
         check("end entity below a root", &[&root], &[&end], why);
         check("end entity in the bundle", &[&end], &[&end], why);
-        let own = self_signed(critical(leaf(NAME)));
-        check("self-signed in the bundle", &[&own], &[&own], why);
+        let leaf_root = self_signed(critical(leaf(NAME)));
+        check("self-signed in the bundle", &[&leaf_root], &[&leaf_root], why);
         let end = signed(critical(leaf(NAME)), &middle);
         check("end entity below an intermediate", &[&root], &[&end, &middle], why);
 
@@ -180,7 +186,12 @@ fn an_unknown_critical_extension_is_refused_anywhere_in_the_chain() {
     }
 }
 
-/// The parameters with a critical extension of the arc 2.5.29, and without alternative names.
+/// The last numbers of the object identifiers of extensions (2.5.29.*).
+const SUBJECT_ALT_NAME: u64 = 17;
+const CERTIFICATE_POLICIES: u64 = 32;
+const POLICY_CONSTRAINTS: u64 = 36;
+
+/// The parameters with the critical extension 2.5.29.`number`, and without alternative names.
 fn extended(params: CertificateParams, number: u64, content: &[u8]) -> CertificateParams {
     let mut extension = CustomExtension::from_oid_content(&[2, 5, 29, number], content.to_vec());
     extension.set_criticality(true);
@@ -194,7 +205,8 @@ fn extended(params: CertificateParams, number: u64, content: &[u8]) -> Certifica
 fn a_critical_extension_with_unknown_contents_is_refused() {
     let root = self_signed(authority("root"));
     let registered_identifier = [0x30, 4, 0x88, 2, 0x2a, 3];
-    let middle = signed(extended(authority("middle"), 17, &registered_identifier), &root);
+    let middle =
+        signed(extended(authority("middle"), SUBJECT_ALT_NAME, &registered_identifier), &root);
     for leaf in LEAVES {
         let end = signed(leaf(NAME), &middle);
         check("intermediate", &[&root], &[&end, &middle], Some("UnknownIssuer"));
@@ -205,9 +217,10 @@ fn a_critical_extension_with_unknown_contents_is_refused() {
 #[test]
 fn a_critical_policy_is_accepted_and_a_policy_constraint_is_refused() {
     let policy = [0x30, 6, 0x30, 4, 6, 2, 0x2a, 3];
-    let root = self_signed(extended(authority("root"), 32, &policy));
+    let root = self_signed(extended(authority("root"), CERTIFICATE_POLICIES, &policy));
     let require_explicit_policy = [0x30, 3, 0x80, 1, 0];
-    let strict = self_signed(extended(authority("root"), 36, &require_explicit_policy));
+    let strict =
+        self_signed(extended(authority("root"), POLICY_CONSTRAINTS, &require_explicit_policy));
     for leaf in LEAVES {
         check("policy", &[&root], &[&signed(leaf(NAME), &root)], None);
         // Go accepts it: it processes policies, and does not apply the constraints of a root.
@@ -224,15 +237,15 @@ fn a_certificate_that_is_not_encoded_strictly_is_refused() {
         let end = trailing_byte(signed(leaf(NAME), &root));
         check("byte after the end entity", &[&root], &[&end], why);
         check("byte after the end entity in the bundle", &[&end, &root], &[&end], why);
-        let end = two_algorithms(signed(leaf(NAME), &root), &root);
-        check("two algorithms in the end entity", &[&root], &[&end], why);
+        let end = mismatched_algorithms(signed(leaf(NAME), &root), &root);
+        check("mismatched algorithms in the end entity", &[&root], &[&end], why);
         let why = Some("UnknownIssuer");
         let middle = trailing_byte(signed(authority("middle"), &root));
         let end = signed(leaf(NAME), &middle);
         check("byte after the intermediate", &[&root], &[&end, &middle], why);
-        let middle = two_algorithms(signed(authority("middle"), &root), &root);
+        let middle = mismatched_algorithms(signed(authority("middle"), &root), &root);
         let end = signed(leaf(NAME), &middle);
-        check("two algorithms in the intermediate", &[&root], &[&end, &middle], why);
+        check("mismatched algorithms in the intermediate", &[&root], &[&end, &middle], why);
     }
 }
 
@@ -299,10 +312,10 @@ fn only_an_authority_that_may_sign_is_an_issuer() {
         let end = signed(leaf(NAME), &plain);
         check("intermediate is no authority", &[&root], &[&end, &plain], why);
         check("root is no authority", &[&plain], &[&end], why);
-        let mute = signed(no_signing(authority("middle")), &root);
-        let end = signed(leaf(NAME), &mute);
-        check("intermediate without keyCertSign", &[&root], &[&end, &mute], why);
-        check("root without keyCertSign", &[&mute], &[&end], why);
+        let without_cert_sign = signed(no_signing(authority("middle")), &root);
+        let end = signed(leaf(NAME), &without_cert_sign);
+        check("intermediate without keyCertSign", &[&root], &[&end, &without_cert_sign], why);
+        check("root without keyCertSign", &[&without_cert_sign], &[&end], why);
         let old = version_1(signed(authority("middle"), &root), &root);
         let end = signed(leaf(NAME), &old);
         check("intermediate of version 1", &[&root], &[&end, &old], why);
@@ -331,11 +344,11 @@ fn a_path_length_limits_the_intermediates_below() {
 }
 
 #[test]
-fn name_constraints_that_cannot_be_checked_are_refused() {
-    let good = || GeneralSubtree::DnsName("svc".to_owned());
-    let bad = || GeneralSubtree::DnsName("other".to_owned());
+fn name_constraints_are_checked_for_leaves_and_refuse_authorities() {
+    let matching = || GeneralSubtree::DnsName("svc".to_owned());
+    let other = || GeneralSubtree::DnsName("other".to_owned());
     let free = self_signed(authority("root"));
-    for (subtree, allows) in [(good(), true), (bad(), false)] {
+    for (subtree, allows) in [(matching(), true), (other(), false)] {
         let root = self_signed(permitted(authority("root.svc"), subtree.clone()));
         let middle = signed(permitted(authority("middle"), subtree), &free);
         for issuer in [&root, &middle] {
@@ -358,8 +371,8 @@ fn name_constraints_that_cannot_be_checked_are_refused() {
     }
 }
 
-/// Self-signed certificates of `a.svc` with keys that *ring* does not have, valid up to 2040, and one
-/// with a usual key that the first of them has signed.
+/// Self-signed certificates of `a.svc` with keys that *ring* does not support, valid up to 2040, and a
+/// certificate with a supported key that the first of them has signed.
 const P521: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIB/jCCAV+gAwIBAgIUEzSQWUtKI4Aw8c2DxOUgTYjJ+CswCgYIKoZIzj0EAwQw

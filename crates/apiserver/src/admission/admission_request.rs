@@ -62,7 +62,7 @@ fn name<'a>(attributes: &'a Attributes<'_>) -> &'a str {
 /// The options of the request in the form in which clients send them. A patch has the options of
 /// the create or update that it results in.
 fn options(attributes: &Attributes<'_>) -> Value {
-    let kind = match (attributes.operation, attributes.deletion) {
+    let kind = match (attributes.operation, attributes.delete_options) {
         (Operation::Connect, _) => return Value::Null,
         (_, Some(deletion)) => return delete_options(deletion),
         (Operation::Create, None) => "CreateOptions",

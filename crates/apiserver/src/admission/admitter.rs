@@ -13,13 +13,13 @@ pub(crate) struct Admitter<'a> {
     scope: &'a RequestScope,
     dry_run: bool,
     /// The options of a deletion; None for other operations.
-    deletion: Option<&'a DeleteOptions>,
+    delete_options: Option<&'a DeleteOptions>,
 }
 
 impl Admission {
     /// The admission of a create or an update.
     pub(crate) fn of_write<'a>(&'a self, scope: &'a RequestScope, dry_run: bool) -> Admitter<'a> {
-        Admitter { admission: self, scope, dry_run, deletion: None }
+        Admitter { admission: self, scope, dry_run, delete_options: None }
     }
 
     /// The admission of a deletion.
@@ -28,7 +28,7 @@ impl Admission {
         scope: &'a RequestScope,
         options: &'a DeleteOptions,
     ) -> Admitter<'a> {
-        Admitter { admission: self, scope, dry_run: options.dry_run, deletion: Some(options) }
+        Admitter { admission: self, scope, dry_run: options.dry_run, delete_options: Some(options) }
     }
 }
 
@@ -38,7 +38,7 @@ impl<'a> Admitter<'a> {
         'a: 'b,
     {
         let (admission, scope) = (self.admission, self.scope);
-        match (self.deletion, old, object) {
+        match (self.delete_options, old, object) {
             (Some(options), Some(old), _) => Attributes::delete(admission, scope, old, options),
             (None, Some(old), _) => Attributes::update(admission, scope, old, self.dry_run),
             (_, None, object) => {

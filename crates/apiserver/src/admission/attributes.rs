@@ -51,8 +51,8 @@ pub(crate) struct Attributes<'a> {
     pub kind: Option<GroupVersionKind>,
     /// Whether the request is a dry run.
     pub dry_run: bool,
-    /// The options of a deletion.
-    pub deletion: Option<&'a DeleteOptions>,
+    /// The options of a deletion; None for other operations.
+    pub delete_options: Option<&'a DeleteOptions>,
 }
 
 impl<'a> Attributes<'a> {
@@ -63,8 +63,17 @@ impl<'a> Attributes<'a> {
         name: &str,
         dry_run: bool,
     ) -> Self {
-        let (name, namespace, kind, deletion) = (name.to_owned(), scope.namespace(), None, None);
-        Self { admission, scope, operation, name, namespace, old: None, kind, dry_run, deletion }
+        Self {
+            admission,
+            scope,
+            operation,
+            name: name.to_owned(),
+            namespace: scope.namespace(),
+            old: None,
+            kind: None,
+            dry_run,
+            delete_options: None,
+        }
     }
 
     /// The attributes of the creation of an object. `name` is "" if the server generates it.
@@ -99,7 +108,7 @@ impl<'a> Attributes<'a> {
         Self {
             namespace: old.namespace(),
             old: Some(old),
-            deletion: Some(options),
+            delete_options: Some(options),
             ..Self::new(admission, scope, Operation::Delete, name, options.dry_run)
         }
     }

@@ -37,7 +37,7 @@ pub(super) fn validate(attributes: &Attributes<'_>, request: &Object) -> Result<
         .ok()
         .and_then(|pem| groups_of(&pem))
         .ok_or_else(|| attributes.forbidden(request, "failed to parse CSR"))?;
-    if let Some(group) = groups.iter().find(|it| masters::is_named(it)) {
+    if let Some(group) = groups.iter().find(|it| masters::is_masters_group(it)) {
         let why = format!("use of {CLIENT_SIGNER} signer with {group} group is not allowed");
         return Err(attributes.forbidden(request, &why));
     }

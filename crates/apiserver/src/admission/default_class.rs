@@ -5,16 +5,16 @@ use std::cmp::Reverse;
 use crate::cache::watch_cache::Snapshot;
 use machinery::Object;
 
-/// The name of the class with one of the annotations `marks`. Of several such classes the newest is
-/// the default; of equally old ones the first by name.
-pub(super) fn default_class(classes: &Snapshot, marks: &[&str]) -> Option<String> {
-    let mut marked: Vec<Object> = classes
+/// The name of the class on which one of these annotations is `true`. Of several such classes, the
+/// newest is the default; of equally old ones, the first by name.
+pub(super) fn default_class(classes: &Snapshot, annotations: &[&str]) -> Option<String> {
+    let mut defaults: Vec<Object> = classes
         .entries
         .values()
         .map(|it| it.object_as_stored())
-        .filter(|it| marks.iter().any(|mark| it.annotation(mark) == Some("true")))
+        .filter(|it| annotations.iter().any(|key| it.annotation(key) == Some("true")))
         .collect();
-    let age = |it: &Object| Reverse(it.meta_text("creationTimestamp").to_owned());
-    marked.sort_by_cached_key(|it| (age(it), it.name().to_owned()));
-    marked.first().map(|it| it.name().to_owned())
+    let newest_first = |it: &Object| Reverse(it.meta_text("creationTimestamp").to_owned());
+    defaults.sort_by_cached_key(|it| (newest_first(it), it.name().to_owned()));
+    defaults.first().map(|it| it.name().to_owned())
 }

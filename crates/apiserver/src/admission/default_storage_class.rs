@@ -6,11 +6,11 @@ use machinery::Object;
 
 /// The name of the default class, if one exists.
 pub(super) fn read(classes: &Snapshot) -> Option<String> {
-    let marks = [
+    let annotations = [
         "storageclass.kubernetes.io/is-default-class",
         "storageclass.beta.kubernetes.io/is-default-class",
     ];
-    default_class::default_class(classes, &marks)
+    default_class::default_class(classes, &annotations)
 }
 
 /// Sets the class of a new claim that names none.

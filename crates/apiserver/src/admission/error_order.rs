@@ -30,13 +30,13 @@ const ORDER: &[(&str, &[&str])] = &[
     ("auditAnnotations", &["key", "valueExpression"]),
 ];
 
-/// Inserts each of `found` before the first of `errors` that has a higher rank.
-pub(super) fn merge(errors: &mut ErrorList, found: ErrorList) {
-    if found.is_empty() {
+/// Inserts each of `expression_errors` before the first of `errors` that has a higher rank.
+pub(super) fn merge(errors: &mut ErrorList, expression_errors: ErrorList) {
+    if expression_errors.is_empty() {
         return;
     }
     let mut merged = std::mem::take(errors).into_inner();
-    for error in found.into_inner() {
+    for error in expression_errors.into_inner() {
         let error_rank = rank(&error);
         let position = merged.iter().position(|it| rank(it) > error_rank).unwrap_or(merged.len());
         merged.insert(position, error);

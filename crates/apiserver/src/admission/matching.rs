@@ -22,7 +22,7 @@ pub(crate) struct MatchCriteria {
     exclude_rules: Vec<RuleWithOperations>,
     /// Whether a rule that names another version of the kind also matches.
     equivalent: bool,
-    /// Whether a list without rules matches every request.
+    /// Whether an empty list of rules matches every request.
     rules_optional: bool,
     /// Whether webhook configurations are exempt, in addition to policies and bindings.
     exempts_webhooks: bool,
@@ -177,11 +177,11 @@ impl MatchCriteria {
         if selector.is_empty() {
             return Ok(true);
         }
-        let written = object.filter(|_| {
+        let new_namespace = object.filter(|_| {
             is_namespace(attributes.scope.resource())
                 && attributes.scope.path.subresource.is_empty()
         });
-        if let Some(object) = written {
+        if let Some(object) = new_namespace {
             return Ok(selector.matches(|key| object.label(key)));
         }
         let catalog = attributes.scope.storage.catalog.load();

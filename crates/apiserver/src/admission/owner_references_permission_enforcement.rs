@@ -22,14 +22,17 @@ pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(
     if attributes.operation != Operation::Create {
         let target =
             ResourcePath { name: object.name().to_owned(), ..attributes.scope.path.clone() };
+        // Upstream formats the authorizer's reason and error here; RBAC gives an empty reason and
+        // a nil error. The message for `blockOwnerDeletion` ends in the same way.
         let why = "cannot set an ownerRef on a resource you can't delete: , <nil>";
         authorize(attributes, object, Verb::Delete, &target, why)?;
     }
-    // The uids of owners whose deletion the stored object already blocks.
-    let blocked: HashSet<&str> =
-        old.iter().filter(|it| blocks(it)).map(|it| text(it, "uid")).collect();
-    let blocking: Vec<&Value> =
-        new.iter().filter(|it| blocks(it) && !blocked.contains(text(it, "uid"))).collect();
+    let already_blocking_uids: HashSet<&str> =
+        old.iter().filter(|it| blocks_owner_deletion(it)).map(|it| text(it, "uid")).collect();
+    let newly_blocking: Vec<&Value> = new
+        .iter()
+        .filter(|it| blocks_owner_deletion(it) && !already_blocking_uids.contains(text(it, "uid")))
+        .collect();
     let any_finalizers = ResourcePath {
         group: "*".to_owned(),
         version: "*".to_owned(),
@@ -39,12 +42,12 @@ pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(
         ..ResourcePath::default()
     };
     let why = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>";
-    if blocking.is_empty()
+    if newly_blocking.is_empty()
         || authorize(attributes, object, Verb::Update, &any_finalizers, why).is_ok()
     {
         return Ok(());
     }
-    for owner in blocking {
+    for owner in newly_blocking {
         let target = finalizers_of(attributes, owner).ok_or_else(|| {
             let (version, kind) = (text(owner, "apiVersion"), text(owner, "kind"));
             let why = format!(
@@ -66,7 +69,7 @@ fn owners(object: &Object) -> &[Value] {
     owners.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-fn blocks(owner: &Value) -> bool {
+fn blocks_owner_deletion(owner: &Value) -> bool {
     owner.get("blockOwnerDeletion") == Some(&Value::Bool(true))
 }
 

@@ -18,14 +18,14 @@ pub(super) fn validate(attributes: &Attributes<'_>, claim: &Object) -> Result<()
         let why = "Only bound persistent volume claims can be expanded";
         return Err(attributes.forbidden(claim, why));
     }
-    if allows(attributes, claim, old) {
+    if class_allows_expansion(attributes, claim, old) {
         return Ok(());
     }
     let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize";
     Err(attributes.forbidden(claim, why))
 }
 
-fn allows(attributes: &Attributes<'_>, claim: &Object, old: &Object) -> bool {
+fn class_allows_expansion(attributes: &Attributes<'_>, claim: &Object, old: &Object) -> bool {
     let name = class_of(claim);
     if name.is_empty() || name != class_of(old) {
         return false;

@@ -78,10 +78,11 @@ fn namespace_policy(attributes: &Attributes<'_>) -> Option<Policy> {
 fn validate_namespace(attributes: &Attributes<'_>, namespace: &Object) -> Result<(), Status> {
     let mut errors = ErrorList::new();
     let new = Policy::of(|key| namespace.label(key), &mut errors);
-    let mut before = ErrorList::new();
-    let old = attributes.old.map(|old| Policy::of(|key| old.label(key), &mut before));
-    let is_old_error = old.is_some() && errors.summary() == before.summary();
-    if !errors.is_empty() && !is_old_error {
+    let mut old_errors = ErrorList::new();
+    let old = attributes.old.map(|old| Policy::of(|key| old.label(key), &mut old_errors));
+    // An update that leaves the invalid labels unchanged is allowed.
+    let is_unchanged = old.is_some() && errors.summary() == old_errors.summary();
+    if !errors.is_empty() && !is_unchanged {
         let kind = attributes.scope.resource().group_kind();
         return Err(Status::invalid(&kind, namespace.name(), &errors));
     }
@@ -146,7 +147,7 @@ fn existing_pod_warnings(
 }
 
 /// The pods to check, and the number of all pods. One pod of each controller comes first, because
-/// the other pods of the controller are alike.
+/// the other pods of the controller usually have the same spec.
 fn prioritize_pods<'a>(entries: impl Iterator<Item = &'a Arc<Entry>>) -> (Vec<Object>, usize) {
     let mut seen: HashSet<String> = HashSet::new();
     let (mut first, mut others) = (Vec::new(), Vec::new());

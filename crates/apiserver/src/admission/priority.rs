@@ -56,6 +56,7 @@ pub(super) fn validate(attributes: &Attributes<'_>, class: &Object) -> Result<()
         return Ok(());
     }
     let classes = attributes.admission.priority_classes.current(&attributes.scope.storage);
+    // An update of the default class itself is allowed.
     let is_other =
         |name: &&String| attributes.operation == Operation::Create || name.as_str() != class.name();
     match classes.default.as_ref().filter(is_other) {

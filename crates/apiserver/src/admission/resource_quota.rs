@@ -16,7 +16,7 @@ use super::Attributes;
 use crate::cache::catalog::ServedResource;
 use crate::cache::hooks::Reservation;
 use crate::cache::watch_cache::Snapshot;
-use kinds::core::resource_quota::usage::{Amounts, Measure, Quota, add, shown};
+use kinds::core::resource_quota::usage::{Amounts, Evaluator, Quota, add, shown};
 use machinery::quantity::Quantity;
 use machinery::{Object, Status};
 use store::Revision;
@@ -61,9 +61,9 @@ struct PendingUsage {
     counter: UsageKey,
     /// The key at which the request stores its object.
     key: String,
-    /// The object at `key` with a revision above this one is the object of this request, and is
-    /// included in the counter.
-    after: Revision,
+    /// The revision of the old object, or 0. Once the object at `key` has a higher revision, the
+    /// request is stored and its usage is in the counter.
+    old_revision: Revision,
     amounts: Amounts,
 }
 
@@ -93,20 +93,20 @@ pub(super) fn reserve(attributes: &Attributes<'_>, object: &Object) -> Result<Re
         return Ok(Reservation::default());
     }
     let resource = scope.resource();
-    let Some(measure) = Measure::of(&resource.group, &resource.plural) else {
+    let Some(evaluator) = Evaluator::of(&resource.group, &resource.plural) else {
         return Ok(Reservation::default());
     };
-    if !measure.may_grow(&scope.path.subresource, object, attributes.old) {
+    if !evaluator.may_grow(&scope.path.subresource, object, attributes.old) {
         return Ok(Reservation::default());
     }
     let quotas = attributes.admission.quotas.of(&scope.storage, attributes.namespace);
     // The usage is computed before the lock is taken, which all namespaces share. The error of one
     // quota is returned after the limits of the quotas before it are checked.
-    let mut demands = Vec::new();
+    let mut usages = Vec::new();
     let mut failed = None;
     for parsed in &quotas {
-        match requested_usage(attributes, &measure, &parsed.quota, object) {
-            Ok(Some(amounts)) => demands.push((parsed, amounts)),
+        match requested_usage(attributes, &evaluator, &parsed.quota, object) {
+            Ok(Some(amounts)) => usages.push((parsed, amounts)),
             Ok(None) => {}
             Err(status) => {
                 failed = Some(status);
@@ -114,14 +114,14 @@ pub(super) fn reserve(attributes: &Attributes<'_>, object: &Object) -> Result<Re
             }
         }
     }
-    if demands.is_empty() {
+    if usages.is_empty() {
         return failed.map_or_else(|| Ok(Reservation::default()), Err);
     }
     let accounting = &attributes.admission.quota_accounting;
     let mut state = accounting.lock();
     let mut requested = Vec::new();
-    for (parsed, amounts) in demands {
-        check_limits(attributes, &mut state, parsed, &measure, object, &amounts)?;
+    for (parsed, amounts) in usages {
+        check_limits(attributes, &mut state, parsed, &evaluator, object, &amounts)?;
         requested.push((UsageKey::new(&parsed.uid, &scope.served), amounts));
     }
     if let Some(status) = failed {
@@ -131,13 +131,14 @@ pub(super) fn reserve(attributes: &Attributes<'_>, object: &Object) -> Result<Re
         return Ok(Reservation::default());
     }
     let key = scope.served.key(attributes.namespace, object.name());
-    let after = attributes.old.and_then(|it| it.resource_version().parse().ok()).unwrap_or(0);
+    let old_revision =
+        attributes.old.and_then(|it| it.resource_version().parse().ok()).unwrap_or(0);
     let mut ids = Vec::new();
     for (counter, amounts) in requested {
         let id = state.next_id;
         state.next_id += 1;
         ids.push(id);
-        state.pending.push(PendingUsage { id, counter, key: key.clone(), after, amounts });
+        state.pending.push(PendingUsage { id, counter, key: key.clone(), old_revision, amounts });
     }
     Ok(Reservation::new(QuotaReservation { accounting: Arc::clone(accounting), ids }))
 }
@@ -145,19 +146,19 @@ pub(super) fn reserve(attributes: &Attributes<'_>, object: &Object) -> Result<Re
 /// The usage that an object adds to a quota; None if the quota does not apply to it.
 fn requested_usage(
     attributes: &Attributes<'_>,
-    measure: &Measure,
+    evaluator: &Evaluator,
     quota: &Quota,
     object: &Object,
 ) -> Result<Option<Amounts>, Status> {
-    let is_concerned = quota.hard.keys().any(|name| measure.measures(name));
-    if !is_concerned || !measure.covered(object, quota) {
+    let constrains_resource = quota.hard.keys().any(|name| evaluator.matches_resource(name));
+    if !constrains_resource || !evaluator.matches(quota, object) {
         return Ok(None);
     }
-    if let Some(why) = measure.missing_requests(object, quota) {
+    if let Some(why) = evaluator.missing_requests(object, quota) {
         let why = format!("failed quota: {}: {why}", quota.name);
         return Err(attributes.forbidden(object, &why));
     }
-    let mut requested = measure.usage(object);
+    let mut requested = evaluator.usage(object);
     let negative: Vec<&str> = requested
         .iter()
         .filter(|(_, it)| it.is_negative())
@@ -167,8 +168,8 @@ fn requested_usage(
         let why = format!("quota usage is negative for resource(s): {}", negative.join(","));
         return Err(attributes.forbidden(object, &why));
     }
-    if let Some(old) = attributes.old.filter(|old| measure.covered(old, quota)) {
-        let before = measure.usage(old);
+    if let Some(old) = attributes.old.filter(|old| evaluator.matches(quota, old)) {
+        let before = evaluator.usage(old);
         for (name, amount) in &mut requested {
             if let Some(before) = before.get(name) {
                 *amount = amount.sub(before);
@@ -179,16 +180,18 @@ fn requested_usage(
     Ok((!requested.is_empty()).then_some(requested))
 }
 
+/// Rejects a request whose usage exceeds a limit of the quota.
 fn check_limits(
     attributes: &Attributes<'_>,
     state: &mut AccountingState,
     parsed: &ParsedQuota,
-    measure: &Measure,
+    evaluator: &Evaluator,
     object: &Object,
     requested: &Amounts,
 ) -> Result<(), Status> {
     let quota = &parsed.quota;
-    let used = total_usage(state, &attributes.scope.served, attributes.namespace, parsed, measure);
+    let used =
+        total_usage(state, &attributes.scope.served, attributes.namespace, parsed, evaluator);
     let zero = Quantity::zero();
     let used_of = |name: &str| used.get(name).unwrap_or(&zero);
     let is_exceeded =
@@ -217,17 +220,17 @@ fn total_usage(
     served: &ServedResource,
     namespace: &str,
     parsed: &ParsedQuota,
-    measure: &Measure,
+    evaluator: &Evaluator,
 ) -> Amounts {
     let snapshot = served.cache.snapshot();
     let mut used =
-        stored_usage(&mut state.counters, served, &snapshot, namespace, parsed, measure).clone();
+        stored_usage(&mut state.counters, served, &snapshot, namespace, parsed, evaluator).clone();
     let key = UsageKey::new(&parsed.uid, served);
-    for claim in state.pending.iter().filter(|it| it.counter == key) {
-        let is_stored =
-            snapshot.entries.get(claim.key.as_str()).is_some_and(|it| it.revision > claim.after);
+    for pending in state.pending.iter().filter(|it| it.counter == key) {
+        let stored = snapshot.entries.get(pending.key.as_str());
+        let is_stored = stored.is_some_and(|it| it.revision > pending.old_revision);
         if !is_stored {
-            add(&mut used, &claim.amounts);
+            add(&mut used, &pending.amounts);
         }
     }
     used
@@ -240,9 +243,9 @@ fn stored_usage<'a>(
     snapshot: &Snapshot,
     namespace: &str,
     parsed: &ParsedQuota,
-    measure: &Measure,
+    evaluator: &Evaluator,
 ) -> &'a Amounts {
     let counter = counters.entry(UsageKey::new(&parsed.uid, served)).or_default();
-    counter.catch_up(served, snapshot, namespace, &parsed.quota, measure);
+    counter.catch_up(served, snapshot, namespace, &parsed.quota, evaluator);
     &counter.used
 }

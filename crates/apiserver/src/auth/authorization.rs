@@ -261,13 +261,13 @@ fn forbidden_resource(attributes: &Attributes<'_>, found: &ResourceAttributes<'_
     if !found.subresource.is_empty() {
         resource = format!("{resource}/{}", found.subresource);
     }
-    let place = if found.namespace.is_empty() {
+    let scope = if found.namespace.is_empty() {
         "at the cluster scope".to_owned()
     } else {
         format!("in the namespace {}", quote(found.namespace))
     };
     let why = format!(
-        "User {} cannot {} resource {} in API group {} {place}",
+        "User {} cannot {} resource {} in API group {} {scope}",
         quote(&attributes.user.name),
         attributes.verb,
         quote(&resource),
@@ -287,7 +287,7 @@ mod tests {
     use super::*;
     use crate::request::Query;
 
-    fn ask(user: &User, path: &str) -> Result<(), String> {
+    fn authorize_get(user: &User, path: &str) -> Result<(), String> {
         let info = RequestInfo::parse(&http::Method::GET, path, &Query::default()).unwrap();
         Authorizers::new(&[]).authorize(user, &info).map_err(|it| it.message)
     }
@@ -328,15 +328,15 @@ mod tests {
     fn only_masters_read_objects_by_default() {
         let alice = User::authenticated("alice", "", vec![]);
         assert_eq!(
-            ask(&alice, "/api/v1/namespaces/default/pods").unwrap_err(),
+            authorize_get(&alice, "/api/v1/namespaces/default/pods").unwrap_err(),
             r#"pods is forbidden: User "alice" cannot list resource "pods" in API group "" in the namespace "default""#
         );
         assert_eq!(
-            ask(&alice, "/apis/apps/v1/deployments").unwrap_err(),
+            authorize_get(&alice, "/apis/apps/v1/deployments").unwrap_err(),
             r#"deployments.apps is forbidden: User "alice" cannot list resource "deployments" in API group "apps" at the cluster scope"#
         );
         let master = masters::member("root");
-        assert!(ask(&master, "/api/v1/pods").is_ok());
+        assert!(authorize_get(&master, "/api/v1/pods").is_ok());
     }
 
     #[test]
@@ -357,12 +357,12 @@ mod tests {
     #[test]
     fn all_users_read_health_and_authenticated_users_read_discovery() {
         let alice = User::authenticated("alice", "", vec![]);
-        assert!(ask(&User::anonymous(), "/readyz").is_ok());
-        assert!(ask(&alice, "/apis").is_ok());
+        assert!(authorize_get(&User::anonymous(), "/readyz").is_ok());
+        assert!(authorize_get(&alice, "/apis").is_ok());
         assert_eq!(
-            ask(&User::anonymous(), "/apis").unwrap_err(),
+            authorize_get(&User::anonymous(), "/apis").unwrap_err(),
             r#"forbidden: User "system:anonymous" cannot get path "/apis""#
         );
-        assert!(ask(&alice, "/metrics").is_err());
+        assert!(authorize_get(&alice, "/metrics").is_err());
     }
 }

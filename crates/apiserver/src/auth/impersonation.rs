@@ -33,7 +33,7 @@ const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
 
 /// The prefix of the user names of nodes.
-const NODE: &str = "system:node:";
+const NODE_PREFIX: &str = "system:node:";
 
 /// The user for authorization: the impersonated user, or `user` if the headers impersonate none.
 pub fn impersonate(
@@ -109,17 +109,17 @@ impl Mode {
         };
         let check = |resource| authorizers.check(&Attributes::of_resource(user, &verb, resource));
         check(self.user_attributes(group, &requested.name))?;
-        let of_user = ResourceAttributes {
+        let user_info = ResourceAttributes {
             group: "authentication.k8s.io",
             version: "v1",
             ..ResourceAttributes::default()
         };
         if !requested.uid.is_empty() {
-            check(ResourceAttributes { resource: "uids", name: &requested.uid, ..of_user })?;
+            check(ResourceAttributes { resource: "uids", name: &requested.uid, ..user_info })?;
         }
         for name in &requested.groups {
             let attributes =
-                ResourceAttributes { group, version: "v1", resource: "groups", name, ..of_user };
+                ResourceAttributes { group, version: "v1", resource: "groups", name, ..user_info };
             if let Some(why) = self.group_error(name) {
                 let attributes = Attributes::of_resource(user, &verb, attributes);
                 return Err(forbidden(&attributes, &why));
@@ -129,7 +129,7 @@ impl Mode {
         for (subresource, values) in &requested.extra {
             for name in values {
                 let resource = "userextras";
-                check(ResourceAttributes { resource, subresource, name, ..of_user })?;
+                check(ResourceAttributes { resource, subresource, name, ..user_info })?;
             }
         }
         Ok(())
@@ -147,7 +147,7 @@ impl Mode {
             };
         }
         if self == Self::ArbitraryNode {
-            let name = user.strip_prefix(NODE).unwrap_or(user);
+            let name = user.strip_prefix(NODE_PREFIX).unwrap_or(user);
             return ResourceAttributes { resource: "nodes", name, ..attributes };
         }
         ResourceAttributes { resource: "users", name: user, ..attributes }
@@ -161,14 +161,15 @@ impl Mode {
         if group.is_empty() {
             return Some("impersonating the empty string group is not allowed".to_owned());
         }
-        masters::is_named(group).then(|| format!("impersonating the {group} group is not allowed"))
+        masters::is_masters_group(group)
+            .then(|| format!("impersonating the {group} group is not allowed"))
     }
 }
 
 /// The user in the headers, without implied groups; None if no header impersonates a user.
 ///
-/// Upstream: endpoints/filters/impersonation `processImpersonationHeaders`. A name or uid that is
-/// empty counts as absent, and of several the first counts.
+/// Upstream: endpoints/filters/impersonation `processImpersonationHeaders`. An empty name or uid
+/// counts as absent; of several values, the first is used.
 fn requested_user(headers: &HeaderMap) -> Result<Option<User>, Status> {
     let all = |name: &str| -> Result<Vec<String>, Status> {
         let values = headers.get_all(name).iter();
@@ -209,7 +210,7 @@ fn with_implied_groups(mut user: User, mode: Mode) -> User {
 }
 
 fn is_node(name: &str) -> bool {
-    name.strip_prefix(NODE).is_some_and(|it| names::dns1123_subdomain(it).is_empty())
+    name.strip_prefix(NODE_PREFIX).is_some_and(|it| names::dns1123_subdomain(it).is_empty())
 }
 
 fn extra(headers: &HeaderMap) -> Result<BTreeMap<String, Vec<String>>, Status> {
@@ -264,13 +265,13 @@ mod tests {
 
     /// Allows verbs on resources, each written as `verb resource name`.
     #[derive(Debug)]
-    struct Rights(&'static [&'static str]);
+    struct AllowList(&'static [&'static str]);
 
-    impl Authorizer for Rights {
+    impl Authorizer for AllowList {
         fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
             let resource = attributes.resource.unwrap_or_default();
-            let asked = format!("{} {} {}", attributes.verb, resource.resource, resource.name);
-            if self.0.contains(&asked.trim_end()) {
+            let requested = format!("{} {} {}", attributes.verb, resource.resource, resource.name);
+            if self.0.contains(&requested.trim_end()) {
                 return Decision::Allow("".into());
             }
             Decision::NoOpinion("".into())
@@ -279,12 +280,13 @@ mod tests {
         fn rules(&self, _: &User, _: &str, _: &mut Rules) {}
     }
 
-    /// Lists pods as the user of `headers`; the name and groups of the impersonated user.
+    /// Impersonates the user of `headers` in a list of pods. Returns the name and the groups of the
+    /// impersonated user.
     fn list_pods(
         rights: &'static [&'static str],
         headers: &[(&str, &str)],
     ) -> Result<String, String> {
-        let authorizers = Authorizers::new(&[Arc::new(Rights(rights))]);
+        let authorizers = Authorizers::new(&[Arc::new(AllowList(rights))]);
         let headers: HeaderMap = headers
             .iter()
             .map(|(name, value)| {
@@ -299,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_needs_the_right_to_the_user_and_the_right_to_the_request() {
+    fn a_mode_requires_its_verb_on_the_user_and_its_verb_on_the_request() {
         let alice = [(USER, "alice")];
         assert_eq!(
             list_pods(
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_verb_impersonate_needs_no_other_right() {
+    fn the_legacy_mode_requires_only_the_verb_impersonate() {
         let headers = [(USER, "alice"), (GROUP, "dev"), ("impersonate-extra-scopes", "view")];
         let rights =
             &["impersonate users alice", "impersonate groups dev", "impersonate userextras view"];
@@ -333,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_account_has_a_mode_of_its_own() {
+    fn a_service_account_is_impersonated_with_the_verbs_of_its_mode() {
         let account = [(USER, "system:serviceaccount:default:builder")];
         let rights = &[
             "impersonate-on:serviceaccount:list pods",
@@ -345,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_mode_of_nodes_implies_the_group_of_nodes() {
+    fn only_the_mode_arbitrary_node_implies_the_group_system_nodes() {
         let node = [(USER, "system:node:n1")];
         assert_eq!(
             list_pods(

@@ -337,7 +337,7 @@ impl Catalog {
         self.group(group).is_some_and(|it| it.versions.iter().any(|it| it == version))
     }
 
-    /// The resources of a group's version, by name.
+    /// The resources of a group's version, by name, each with the index of that version.
     pub(crate) fn resources(
         &self,
         group: &str,
@@ -355,7 +355,8 @@ impl Catalog {
         found
     }
 
-    /// The custom resources in a version that CRDs add to a built-in group, by name.
+    /// The custom resources in a version that CRDs add to a built-in group, by name, each with the index
+    /// of that version.
     pub(crate) fn discovery_only(
         &self,
         group: &str,

@@ -1,15 +1,9 @@
 //! Conversion of objects between API versions: by replacing `apiVersion`, by the kind's conversion
 //! function, or by a conversion webhook.
 //!
-//! Stored objects stay in the version in which they were written, in the store and in the cache. A
-//! verb works in one version: built-in kinds in their hub version, custom kinds in the version of the
-//! request, whose schema validates them. Objects are converted to this version when they are read and
-//! to the storage version when they are written.
-//!
-//! ```text
-//! stored in any version ── entry, working ─▶ version of the request ── to_storage ─▶ storage version
-//!                                             (webhook, batched)
-//! ```
+//! Stored objects stay in the version in which they were written, in the store and in the cache. They
+//! are converted when they are read, and new objects are converted to the storage version before they
+//! are written; `registry/conversion.rs` says to which version each verb converts.
 //!
 //! Kinds whose versions differ in `apiVersion` alone, and those with a conversion function, are served
 //! by copying bytes: for them [`entries`] returns its argument.
@@ -75,10 +69,10 @@ impl Conversion {
         }
         let versions = crd.get(&["spec", "versions"]).and_then(Value::as_array);
         let versions = versions.map(Vec::as_slice).unwrap_or_default();
-        let same =
+        let have_same_schema =
             |a: &Value, b: &Value| ["schema", "selectableFields"].iter().all(|it| a[it] == b[it]);
-        let alike = versions.windows(2).all(|pair| same(&pair[0], &pair[1]));
-        Self::new(if alike {
+        let all_same = versions.windows(2).all(|pair| have_same_schema(&pair[0], &pair[1]));
+        Self::new(if all_same {
             ConversionStrategy::ApiVersion
         } else {
             ConversionStrategy::ApiVersionAndPrune
@@ -115,13 +109,13 @@ pub(crate) fn convert_locally(
     mut object: Object,
 ) -> Object {
     let resource = &served.resource;
-    let wanted = resource.api_version(&resource.versions[version]);
-    if object.api_version() != wanted {
+    let desired_api_version = resource.api_version(&resource.versions[version]);
+    if object.api_version() != desired_api_version {
         if let ConversionStrategy::Function(convert) = served.conversion.strategy {
             let from = object.api_version().to_owned();
-            convert(&mut object, &from, &wanted);
+            convert(&mut object, &from, &desired_api_version);
         }
-        object.set_type(&wanted, &resource.kind);
+        object.set_type(&desired_api_version, &resource.kind);
     }
     object
 }
@@ -145,38 +139,38 @@ pub(crate) async fn objects(
     mut objects: Vec<Object>,
 ) -> Result<Vec<Object>, Status> {
     let resource = &served.resource;
-    let wanted = resource.api_version(&resource.versions[version]);
+    let desired_api_version = resource.api_version(&resource.versions[version]);
     if let ConversionStrategy::Webhook(webhook) = &served.conversion.strategy {
         let mut batch = Vec::new();
         for (index, object) in objects.iter_mut().enumerate() {
-            if object.api_version() == wanted {
+            if object.api_version() == desired_api_version {
                 continue;
             }
             check_version(resource, object)?;
             if is_empty(object) {
-                object.set_type(&wanted, &resource.kind);
+                object.set_type(&desired_api_version, &resource.kind);
             } else {
                 batch.push((index, std::mem::take(object)));
             }
         }
-        let (places, batch): (Vec<usize>, Vec<Object>) = batch.into_iter().unzip();
+        let (indices, batch): (Vec<usize>, Vec<Object>) = batch.into_iter().unzip();
         let Some(from) = batch.first().map(|it| it.gvk().version) else { return Ok(objects) };
         let (started, to) = (Instant::now(), &served.version(version).name);
         // Boxed, so that the futures of other requests do not contain this large future.
-        let answered = Box::pin(webhook.convert(storage, &wanted, batch)).await;
+        let answered = Box::pin(webhook.convert(storage, &desired_api_version, batch)).await;
         let crd = resource.group_resource().to_string();
         let (succeeded, took) = (answered.is_ok(), started.elapsed());
         storage.conversion.record_conversion(&crd, &from, to, succeeded, took);
         let answered = answered.map_err(Status::unclassified)?;
-        for (place, mut object) in places.into_iter().zip(answered) {
+        for (index, mut object) in indices.into_iter().zip(answered) {
             prune(served.version(version), &mut object);
-            objects[place] = object;
+            objects[index] = object;
         }
         return Ok(objects);
     }
     let prunes = matches!(served.conversion.strategy, ConversionStrategy::ApiVersionAndPrune);
     let convert = |object: Object| {
-        let differs = object.api_version() != wanted;
+        let differs = object.api_version() != desired_api_version;
         let mut object = convert_locally(served, version, object);
         if prunes && differs {
             prune(served.version(version), &mut object);
@@ -264,16 +258,16 @@ fn replace_converted(
     missing
 }
 
-/// Converts entries for one caller at a time. The first converts for all callers that wait, and its
-/// error is theirs; each would otherwise call the same webhook, one after the other.
+/// Like [`entries`], for one caller at a time. The callers that wait for the first one share its
+/// result, an error included; otherwise each would call the same webhook, one after the other.
 pub(crate) async fn entries_coalesced(
     storage: &Storage,
     served: &ServedResource,
     version: usize,
-    mut seen: Vec<Arc<Entry>>,
+    mut stored: Vec<Arc<Entry>>,
 ) -> Result<Vec<Arc<Entry>>, Status> {
-    if replace_converted(served, version, &mut seen).is_empty() {
-        return Ok(seen);
+    if replace_converted(served, version, &mut stored).is_empty() {
+        return Ok(stored);
     }
     let began = Instant::now();
     let mut last_failure = served.conversion.last_failure.lock().await;
@@ -282,7 +276,7 @@ pub(crate) async fn entries_coalesced(
     {
         return Err(status.clone());
     }
-    let converted = entries(storage, served, version, seen).await;
+    let converted = entries(storage, served, version, stored).await;
     if let Err(status) = &converted {
         *last_failure = Some((Instant::now(), status.clone()));
     }

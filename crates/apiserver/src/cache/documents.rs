@@ -1,8 +1,8 @@
 //! [`Documents`]: discovery and OpenAPI documents of one catalog, each made for the first request.
 //!
-//! An OpenAPI document is half a megabyte of text that repeats itself, so it is kept compressed, at a
-//! quarter of its size, and is sent as it is to every client that accepts gzip. When a CRD changes,
-//! the catalog is replaced, and its documents with it.
+//! An OpenAPI document is half a megabyte of repetitive text. It is stored compressed, at a quarter of
+//! its size, and is sent as it is to every client that accepts gzip. When a CRD changes, the catalog
+//! is replaced, and its documents with it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
@@ -16,18 +16,25 @@ use flate2::write::GzEncoder;
 /// See the [module documentation](self).
 #[derive(Default)]
 pub(crate) struct Documents {
-    /// `/apis` in its aggregated form, with its entity tag.
+    /// The entity tag and the body of aggregated discovery for `/apis`.
     pub aggregated: OnceLock<(String, Bytes)>,
-    /// `/api` in its aggregated form, with its entity tag.
+    /// The entity tag and the body of aggregated discovery for `/api`.
     pub aggregated_core: OnceLock<(String, Bytes)>,
     /// The hashes of OpenAPI documents, by path: `apis/apps/v1`.
     pub openapi_hashes: OnceLock<BTreeMap<String, String>>,
     /// OpenAPI documents by path and format; that of version 2 is at "". Never locked while a document
-    /// is made: of two requests at once, both may make it, and one is dropped.
+    /// is made: two concurrent requests may both make it, and one of the results is dropped.
     openapi: Mutex<HashMap<(String, Format), Compressed>>,
-    /// The latest documents of version 2 with what aggregated servers add, and their hash. Locked while
-    /// a document is made, so that one is made at a time.
-    merged: Mutex<(String, HashMap<Format, Compressed>)>,
+    /// Locked while a document is made, so that one is made at a time.
+    merged: Mutex<MergedOpenApi>,
+}
+
+/// The OpenAPI documents of version 2 that include the documents of aggregated API servers.
+#[derive(Default)]
+struct MergedOpenApi {
+    /// The hash of the merged documents.
+    hash: String,
+    by_format: HashMap<Format, Compressed>,
 }
 
 impl Documents {
@@ -47,8 +54,8 @@ impl Documents {
         documents().entry(key).or_insert(document).clone()
     }
 
-    /// The OpenAPI document of version 2 with what aggregated servers add. It is made for the first
-    /// request after `hash` has changed, and shared by all others.
+    /// The OpenAPI document of version 2 that includes the documents of aggregated API servers. It is
+    /// made for the first request after `hash` has changed, and shared by all others.
     pub(crate) fn merged_openapi(
         &self,
         format: Format,
@@ -56,10 +63,10 @@ impl Documents {
         make: impl FnOnce() -> Vec<u8>,
     ) -> Compressed {
         let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
-        if merged.0 != hash {
-            *merged = (hash.to_owned(), HashMap::new());
+        if merged.hash != hash {
+            *merged = MergedOpenApi { hash: hash.to_owned(), by_format: HashMap::new() };
         }
-        merged.1.entry(format).or_insert_with(|| Compressed::compress(&make())).clone()
+        merged.by_format.entry(format).or_insert_with(|| Compressed::compress(&make())).clone()
     }
 }
 

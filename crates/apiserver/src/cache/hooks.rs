@@ -48,10 +48,10 @@ impl Reservation {
         self.0.append(&mut other.0);
     }
 
-    /// Releases the reservations once the stored object can be read, which records them from then on.
-    pub(crate) async fn settle(self, cache: &WatchCache, revision: Revision) {
+    /// Releases the reservations once the stored object, which has the reserved values, can be read.
+    pub(crate) async fn release_when_readable(self, cache: &WatchCache, revision: Revision) {
         if !self.0.is_empty() {
-            cache.reach(revision).await;
+            cache.wait_for_revision(revision).await;
         }
     }
 }

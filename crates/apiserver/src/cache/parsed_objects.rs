@@ -2,7 +2,7 @@
 //! when a request of its namespace needs it; the result is cached until the object changes.
 //!
 //! Invariants:
-//! - an object is parsed once for each of its revisions, also if several requests need it at once,
+//! - an object is parsed once for each of its revisions, even if several requests need it at once,
 //!   unless it is large and the cache has no room for it, or a newer revision has been parsed;
 //! - the objects of other namespaces are not read;
 //! - the total size of the cached large objects, measured by their JSON, is limited;
@@ -18,11 +18,11 @@ use keel::blocking;
 use machinery::Object;
 use store::Revision;
 
-/// An object with more bytes than this is large.
-const LARGE: usize = 64 << 10;
+/// An object with more bytes than this counts as large.
+const LARGE_OBJECT_BYTES: usize = 64 << 10;
 
-/// The parsed forms of large objects are kept while their sources have no more bytes than this.
-const LARGE_BYTES_MAX: usize = 32 << 20;
+/// The maximum total size of the large objects whose parsed forms are cached.
+const MAX_LARGE_BYTES: usize = 32 << 20;
 
 /// See the [module documentation](self).
 pub(crate) struct ParsedObjects<T> {
@@ -45,7 +45,7 @@ struct ParsedCache<T> {
     by_key: HashMap<Arc<str>, Parsed<T>>,
     /// The size of the large objects in `by_key`.
     large_bytes: usize,
-    /// The number of objects added since removed objects were last looked for.
+    /// The number of objects that were added since outdated entries were last removed.
     added: usize,
 }
 
@@ -85,13 +85,13 @@ impl<T> ParsedObjects<T> {
             let parsed = value.get_or_init(|| Arc::new((self.parse)(&entry.object_as_stored())));
             Arc::clone(parsed)
         };
-        if entry.len() > LARGE { blocking(parse) } else { parse() }
+        if entry.len() > LARGE_OBJECT_BYTES { blocking(parse) } else { parse() }
     }
 
     /// Uses the parsed form of an object at revision `from` for revision `to` as well. The caller
     /// ensures that only fields that `parse` does not read have changed between them.
     pub(crate) fn carry_over(&self, key: &str, from: Revision, to: Revision) {
-        if let Some(parsed) = self.lock().by_key.get_mut(key).filter(|it| it.is_last(from)) {
+        if let Some(parsed) = self.lock().by_key.get_mut(key).filter(|it| it.is_newest(from)) {
             parsed.revisions = *parsed.revisions.start()..=to;
         }
     }
@@ -135,7 +135,7 @@ impl<T> ParsedObjects<T> {
 }
 
 impl<T> Parsed<T> {
-    fn is_last(&self, revision: Revision) -> bool {
+    fn is_newest(&self, revision: Revision) -> bool {
         *self.revisions.end() == revision
     }
 }
@@ -155,7 +155,7 @@ impl<T> ParsedCache<T> {
         let revisions = entry.revision..=entry.revision;
         let parsed = Parsed { revisions, size, value: Arc::clone(&value) };
         self.remove(&entry.key);
-        let is_large = size > LARGE;
+        let is_large = size > LARGE_OBJECT_BYTES;
         if self.added > snapshot.entries.len() || is_large && !self.has_room(size) {
             self.remove_outdated(snapshot);
         }
@@ -171,11 +171,11 @@ impl<T> ParsedCache<T> {
     }
 
     fn has_room(&self, size: usize) -> bool {
-        self.large_bytes + size <= LARGE_BYTES_MAX
+        self.large_bytes + size <= MAX_LARGE_BYTES
     }
 
     fn remove(&mut self, key: &str) {
-        if let Some(removed) = self.by_key.remove(key).filter(|it| it.size > LARGE) {
+        if let Some(removed) = self.by_key.remove(key).filter(|it| it.size > LARGE_OBJECT_BYTES) {
             self.large_bytes -= removed.size;
         }
     }
@@ -188,7 +188,8 @@ impl<T> ParsedCache<T> {
             *parsed.revisions.end() > snapshot.revision
                 || entry.is_some_and(|entry| parsed.revisions.contains(&entry.revision))
         });
-        let large = self.by_key.values().map(|it| it.size).filter(|size| *size > LARGE);
+        let large =
+            self.by_key.values().map(|it| it.size).filter(|size| *size > LARGE_OBJECT_BYTES);
         self.large_bytes = large.sum();
         self.added = 0;
     }

@@ -10,10 +10,10 @@ use machinery::{Object, Value};
 impl ServiceResolver for Storage {
     fn addresses(&self, reference: &ServiceReference) -> Result<Vec<String>, ServiceError> {
         let catalog = self.catalog.load();
-        let found = |group: &str, plural: &str| {
+        let builtin = |group: &str, plural: &str| {
             Arc::clone(catalog.resource(group, plural).expect("the kind is built in"))
         };
-        let services = found("", "services");
+        let services = builtin("", "services");
         let Some(service) =
             services.cache.get(&services.key(&reference.namespace, &reference.name))
         else {
@@ -32,19 +32,20 @@ impl ServiceResolver for Storage {
                 port: reference.port,
             });
         };
-        let slices = found("discovery.k8s.io", "endpointslices");
+        let slices = builtin("discovery.k8s.io", "endpointslices");
         let snapshot = slices.cache.snapshot();
         let label = "kubernetes.io/service-name";
         let mut addresses: Vec<String> = snapshot
             .under(&slices.key(&reference.namespace, ""), None)
             .filter(|it| it.label(label) == Some(&*reference.name))
-            .flat_map(|slice| of_slice(&slice.object_as_stored(), port))
+            .flat_map(|slice| slice_addresses(&slice.object_as_stored(), port))
             .collect();
         if addresses.is_empty() {
-            let endpoints = found("", "endpoints");
+            let endpoints = builtin("", "endpoints");
             let entry = endpoints.cache.get(&endpoints.key(&reference.namespace, &reference.name));
-            addresses
-                .extend(entry.iter().flat_map(|it| of_endpoints(&it.object_as_stored(), port)));
+            addresses.extend(
+                entry.iter().flat_map(|it| endpoints_addresses(&it.object_as_stored(), port)),
+            );
         }
         if addresses.is_empty() {
             return Err(ServiceError::NoEndpoints(reference.name.clone()));
@@ -58,7 +59,7 @@ fn items(list: Option<&Value>) -> impl Iterator<Item = &Value> {
 }
 
 /// The port number of the port with this name.
-fn number(ports: Option<&Value>, name: &str) -> Option<u64> {
+fn port_number(ports: Option<&Value>, name: &str) -> Option<u64> {
     let mut named = items(ports).filter(|it| it["name"].as_str().unwrap_or_default() == name);
     named.find_map(|it| it["port"].as_u64())
 }
@@ -67,8 +68,9 @@ fn address(ip: &str, port: u64) -> String {
     if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 
-fn of_slice(slice: &Object, port: &str) -> Vec<String> {
-    let Some(port) = number(slice.map().get("ports"), port) else { return Vec::new() };
+/// The addresses of the ready endpoints in a slice, at the port with this name.
+fn slice_addresses(slice: &Object, port: &str) -> Vec<String> {
+    let Some(port) = port_number(slice.map().get("ports"), port) else { return Vec::new() };
     items(slice.map().get("endpoints"))
         .filter(|it| it["conditions"]["ready"] != Value::Bool(false))
         .flat_map(|it| items(it.get("addresses")))
@@ -77,10 +79,10 @@ fn of_slice(slice: &Object, port: &str) -> Vec<String> {
         .collect()
 }
 
-fn of_endpoints(endpoints: &Object, port: &str) -> Vec<String> {
+fn endpoints_addresses(endpoints: &Object, port: &str) -> Vec<String> {
     let mut found = Vec::new();
     for subset in items(endpoints.map().get("subsets")) {
-        let Some(port) = number(subset.get("ports"), port) else { continue };
+        let Some(port) = port_number(subset.get("ports"), port) else { continue };
         let addresses = items(subset.get("addresses")).filter_map(|it| it["ip"].as_str());
         found.extend(addresses.map(|ip| address(ip, port)));
     }
@@ -93,7 +95,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn only_ready_endpoints_are_dialed_at_the_port_of_that_name() {
+    fn only_ready_endpoints_are_used_at_the_named_port() {
         let slice = json!({
             "ports": [{"name": "metrics", "port": 9}, {"name": "hook", "port": 8443}],
             "endpoints": [
@@ -103,8 +105,8 @@ mod tests {
             ],
         });
         let slice = Object::from_value(slice).unwrap();
-        assert_eq!(of_slice(&slice, "hook"), ["10.0.0.1:8443", "[fd00::1]:8443"]);
-        assert!(of_slice(&slice, "absent").is_empty());
+        assert_eq!(slice_addresses(&slice, "hook"), ["10.0.0.1:8443", "[fd00::1]:8443"]);
+        assert!(slice_addresses(&slice, "absent").is_empty());
     }
 
     #[test]
@@ -114,6 +116,6 @@ mod tests {
             {"ports": [{"port": 1, "name": "x"}], "addresses": [{"ip": "10.0.0.2"}]},
         ]});
         let endpoints = Object::from_value(endpoints).unwrap();
-        assert_eq!(of_endpoints(&endpoints, ""), ["10.0.0.1:443"]);
+        assert_eq!(endpoints_addresses(&endpoints, ""), ["10.0.0.1:443"]);
     }
 }

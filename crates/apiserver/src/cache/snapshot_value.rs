@@ -40,7 +40,7 @@ impl<T> SnapshotValue<T> {
     pub(crate) fn current(&self, storage: &Storage) -> Arc<T> {
         let cache = self.cache(storage);
         if let Some(computed) = &*self.computed.load()
-            && cache.is_now(&computed.snapshot)
+            && cache.is_current(&computed.snapshot)
         {
             return Arc::clone(&computed.value);
         }

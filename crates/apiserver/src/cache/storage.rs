@@ -21,7 +21,7 @@ pub(crate) struct Storage {
     pub entropy: Entropy,
     /// The plane's background tasks.
     pub tasks: Tasks,
-    /// Runs computations that take long.
+    /// Runs long computations outside of the async workers.
     pub offload: Offload,
     /// Holds all objects as bytes.
     pub store: Arc<dyn Store>,
@@ -35,7 +35,7 @@ pub(crate) struct Storage {
     pub crds_served: watch::Sender<Revision>,
     /// The compiled patterns that the schemas of CRDs share.
     pub patterns: PatternPool,
-    /// Calls conversion webhooks.
+    /// Calls webhooks and aggregated API servers.
     pub outbound: Outbound,
     /// Counts calls of conversion webhooks.
     pub conversion: ConversionMetrics,

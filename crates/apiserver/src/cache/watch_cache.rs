@@ -38,7 +38,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use store::{Error, Event, Record, Revision, Store, Watch};
 use tokio::sync::watch;
 
-/// All keys of the API live below this one.
+/// The prefix of the keys of all API objects.
 pub(crate) const ROOT: &str = "/registry/";
 
 /// The limit on the memory of the histories of all resources. Beyond it, the largest one is reduced.
@@ -86,7 +86,7 @@ impl WatchCache {
             status: OnceLock::new(),
         });
         for prefix in prefixes {
-            cache.of_prefix(prefix);
+            cache.get_or_create(prefix);
         }
         cache.load().await?;
         let mut status = reflector::spawn(&cache, cache.applied(), clock, tasks);
@@ -104,9 +104,9 @@ impl WatchCache {
         Ok(cache)
     }
 
-    /// Loads the records, and the history as far as the store has it, so that a watch may resume
-    /// from before a restart. The history is in the logs before the first read: a watch that resumes
-    /// in it must not miss its events.
+    /// Loads the records, and the history that the store still has, so that a watch can resume at a
+    /// revision from before a restart. The logs have the history before the first read, so that such
+    /// a watch misses no event.
     async fn load(&self) -> Result<(), Error> {
         let (mut watch, floor) = self.watch_history().await?;
         let page = self.store.range(ROOT, None, usize::MAX, None).await?;
@@ -114,7 +114,7 @@ impl WatchCache {
             cache.load(records);
         }
         for cache in self.caches.load().values() {
-            cache.loaded(page.revision, floor);
+            cache.finish_load(page.revision, floor);
         }
         self.applied.send_replace(floor);
         self.store.request_progress().await?;
@@ -155,7 +155,7 @@ impl WatchCache {
                 rest = &rest[1..];
                 continue;
             };
-            let count = rest.partition_point(|record| cache.holds(&record.key));
+            let count = rest.partition_point(|record| cache.owns_key(&record.key));
             resources.push((cache, &rest[..count]));
             rest = &rest[count..];
         }
@@ -176,7 +176,8 @@ impl WatchCache {
         }
     }
 
-    /// Whether the cache shows the content of the store. A reflector that has panicked is stopped.
+    /// The phase of the reflector. The cache follows the store while the phase is `Watching`. A
+    /// reflector that has panicked counts as stopped.
     pub(crate) fn phase(&self) -> ReflectorPhase {
         match self.status.get() {
             None => ReflectorPhase::Listing,
@@ -187,23 +188,23 @@ impl WatchCache {
 
     /// Applies events in the order of their revisions, and wakes the watchers of their resources.
     fn apply_events<'a>(&self, events: impl IntoIterator<Item = &'a Event>) {
-        let mut touched: Vec<Arc<ResourceCache>> = Vec::new();
+        let mut changed: Vec<Arc<ResourceCache>> = Vec::new();
         let mut newest = 0;
         for event in events {
             newest = event.revision;
             let Some(cache) = self.apply_event(event) else { continue };
-            if !touched.iter().any(|it| Arc::ptr_eq(it, &cache)) {
-                touched.push(cache);
+            if !changed.iter().any(|it| Arc::ptr_eq(it, &cache)) {
+                changed.push(cache);
             }
         }
         self.set_applied(newest);
-        for cache in touched {
+        for cache in changed {
             cache.wake();
         }
         self.limit_history();
     }
 
-    /// All events up to `revision` have been applied.
+    /// Records that all events up to `revision` are applied.
     fn set_applied(&self, revision: Revision) {
         self.applied.send_if_modified(|applied| raise(applied, revision));
     }
@@ -230,7 +231,7 @@ impl WatchCache {
         }
     }
 
-    /// Compacts the history up to `upto`, in the cache and in the store. The memory is freed also if
+    /// Compacts the history up to `upto`, in the cache and in the store. The memory is freed even if
     /// the store cannot be compacted, because its disk is full or has failed.
     async fn compact(&self, upto: Revision) -> Result<(), Error> {
         for cache in self.caches.load().values() {
@@ -282,21 +283,21 @@ impl WatchCache {
         self.caches.load().get(prefix).is_some_and(|cache| !cache.is_empty())
     }
 
-    /// The cache of the resource with this prefix, which is created if there is none. A deferred
-    /// removal of it is canceled, since the resource is served again.
-    pub(crate) fn of_prefix(&self, prefix: &str) -> Arc<ResourceCache> {
+    /// The cache of the resource with this prefix, which is created if it does not exist. Its
+    /// deferred removal is canceled, since the resource is served again.
+    pub(crate) fn get_or_create(&self, prefix: &str) -> Arc<ResourceCache> {
         let mut removals = self.lock_removals();
         removals.deferred.remove(prefix);
         let caches = self.caches.load();
         if let Some(found) = caches.get(prefix) {
             return Arc::clone(found);
         }
-        let made =
+        let created =
             Arc::new(ResourceCache::new(prefix, *self.applied.borrow(), &self.history_bytes));
-        let mut more = HashMap::clone(&caches);
-        more.insert(Arc::from(prefix), Arc::clone(&made));
-        self.caches.store(Arc::new(more));
-        made
+        let mut caches = HashMap::clone(&caches);
+        caches.insert(Arc::from(prefix), Arc::clone(&created));
+        self.caches.store(Arc::new(caches));
+        created
     }
 
     /// The cache that `key` belongs to: `/registry/pods/…` or `/registry/<group>/<plural>/…`.
@@ -311,7 +312,7 @@ impl WatchCache {
         let prefix = &key[..ROOT.len() + second];
         match caches.get(prefix) {
             Some(found) => Some(Arc::clone(found)),
-            None => Some(self.of_prefix(prefix)),
+            None => Some(self.get_or_create(prefix)),
         }
     }
 
@@ -320,13 +321,13 @@ impl WatchCache {
         *self.applied.borrow()
     }
 
-    /// Receives every revision that can be read.
-    pub(crate) fn follow(&self) -> watch::Receiver<Revision> {
+    /// A receiver of the revision up to which everything can be read.
+    pub(crate) fn subscribe_applied(&self) -> watch::Receiver<Revision> {
         self.applied.subscribe()
     }
 
     /// Waits until `revision` can be read.
-    pub(crate) async fn reach(&self, revision: Revision) {
+    pub(crate) async fn wait_for_revision(&self, revision: Revision) {
         if self.applied() < revision {
             // The sender lives in `self`, so the wait cannot fail.
             let _ = self.applied.subscribe().wait_for(|applied| *applied >= revision).await;
@@ -339,16 +340,16 @@ impl WatchCache {
         if self.applied() < revision {
             // The newest write may be outside of `ROOT`, and has no event in its watch.
             self.store.request_progress().await?;
-            self.reach(revision).await;
+            self.wait_for_revision(revision).await;
         }
         Ok(())
     }
 }
 
-/// Raises `known` to `revision` if that is newer, and returns whether it is.
-pub(crate) fn raise(known: &mut Revision, revision: Revision) -> bool {
-    let is_newer = revision > *known;
-    *known = revision.max(*known);
+/// Raises `current` to `revision` if that is newer, and returns whether it is.
+pub(crate) fn raise(current: &mut Revision, revision: Revision) -> bool {
+    let is_newer = revision > *current;
+    *current = revision.max(*current);
     is_newer
 }
 

@@ -49,7 +49,7 @@ pub(super) async fn wait_until_not_older_than(
     if cx.scope.storage.cache.applied() >= revision {
         return Ok(());
     }
-    match tokio::time::timeout(MAX_WAIT, cx.scope.storage.cache.reach(revision)).await {
+    match tokio::time::timeout(MAX_WAIT, cx.scope.storage.cache.wait_for_revision(revision)).await {
         Ok(()) => Ok(()),
         Err(_) => {
             Err(Status::too_large_resource_version(revision, cx.scope.storage.cache.applied()))

@@ -80,7 +80,7 @@ impl Selection {
             let field = field(cx, &term.field)?;
             fields.push(FieldTerm { field, value: term.value.as_str().into(), equal: term.equal });
         }
-        let label_mask = LabelMask::wanted(&labels);
+        let label_mask = LabelMask::required_by(&labels);
         let mut selection = Self {
             prefix: prefix(cx),
             key: None,

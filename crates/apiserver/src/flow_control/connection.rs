@@ -2,9 +2,10 @@
 //!
 //! A connection uses memory before its user is authenticated, for instance for a handshake or for a
 //! request head that never ends. At most [`MAX_UNAUTHENTICATED`] connections are in that state. A
-//! further connection evicts the oldest of them, so that a client that connects during a flood has as
-//! much time for its first request as the flood needs to fill all places. From its first authenticated
-//! request on, a connection counts for its user instead, who may have [`MAX_PER_USER`] of them.
+//! further connection evicts the oldest of them, so that a client that connects during a flood has
+//! as much time for its first request as the flood needs to reach the limit again. From its first
+//! authenticated request on, a connection counts for its user instead, who may have
+//! [`MAX_PER_USER`] of them.
 //!
 //! ```text
 //! accepted ──▶ unauthenticated ── request authenticated ──▶ connection of the user
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_connection_without_a_user_gives_way_to_a_new_one() {
+    fn a_new_connection_evicts_the_oldest_one_without_a_user() {
         let connections = Arc::<Connections>::default();
         let flow = FlowControl::new(1, 1);
         let mut all: Vec<_> = (0..MAX_UNAUTHENTICATED).map(|_| connections.open()).collect();
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_has_a_bounded_number_of_connections_and_masters_have_not() {
+    fn the_number_of_connections_is_limited_for_users_but_not_for_masters() {
         let connections = Arc::<Connections>::default();
         let flow = FlowControl::new(1, 1);
         let open = |user: &User| {

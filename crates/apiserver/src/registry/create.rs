@@ -86,7 +86,7 @@ pub(crate) async fn create(
                 return Err(errors::of_store(&scope.group_resource(), object.name(), &error));
             }
             Ok(Some(entry)) => {
-                reservation.settle(&scope.storage.cache, entry.revision).await;
+                reservation.release_when_readable(&scope.storage.cache, entry.revision).await;
                 return Ok(WriteOutcome::Stored(entry));
             }
             Ok(None) => return Ok(WriteOutcome::NotStored(object)),

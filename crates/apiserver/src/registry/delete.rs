@@ -89,7 +89,7 @@ async fn store_terminating(
     options: &DeleteOptions,
 ) -> Result<WriteOutcome, Error> {
     let bytes = stored_bytes(scope, &new);
-    if entry.holds(&bytes) {
+    if entry.has_bytes(&bytes) {
         return Ok(WriteOutcome::Stored(Arc::clone(entry)));
     }
     if options.dry_run {

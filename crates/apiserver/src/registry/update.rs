@@ -101,7 +101,7 @@ pub(crate) async fn update(
         let has_failed = initializers::failure(&new).is_some();
         let new = conversion::to_storage(scope, new).await?;
         let bytes = stored_bytes_within_limit(scope, &new)?;
-        if entry.holds(&bytes) {
+        if entry.has_bytes(&bytes) {
             return Ok(WriteOutcome::Stored(entry));
         }
         if request.dry_run {
@@ -116,7 +116,7 @@ pub(crate) async fn update(
         let _write = scope.writes.begin();
         match scope.storage.store.put(&key, bytes.into(), Expect::At(entry.revision), ttl).await {
             Ok(record) => {
-                reservation.settle(&scope.storage.cache, record.modified).await;
+                reservation.release_when_readable(&scope.storage.cache, record.modified).await;
                 if has_failed {
                     initialization::remove_failed(scope, &record).await;
                 }

@@ -1,4 +1,4 @@
-//! Servers that are trusted by their own certificate, as that of a kubeconfig may be.
+//! Servers whose own certificate is the certificate authority of the client, as in some kubeconfigs.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -55,7 +55,7 @@ async fn server(names: &[&str]) -> (SocketAddr, Vec<u8>) {
     (address, certificate.to_vec())
 }
 
-async fn ask(address: SocketAddr, root: Vec<u8>) -> Result<String, kube_client::Error> {
+async fn get_version(address: SocketAddr, root: Vec<u8>) -> Result<String, kube_client::Error> {
     let mut config = Config::new(format!("https://{address}").parse().unwrap());
     config.root_cert = Some(vec![root]);
     let client = connect(config, &Clock::system()).unwrap();
@@ -65,21 +65,21 @@ async fn ask(address: SocketAddr, root: Vec<u8>) -> Result<String, kube_client::
 #[tokio::test]
 async fn a_server_is_trusted_by_its_own_certificate() {
     let (address, certificate) = server(&["127.0.0.1"]).await;
-    assert_eq!(ask(address, certificate).await.unwrap(), "here");
+    assert_eq!(get_version(address, certificate).await.unwrap(), "here");
 }
 
 #[tokio::test]
 async fn a_certificate_for_another_name_or_of_another_ca_is_refused() {
     let (address, certificate) = server(&["127.0.0.2"]).await;
-    let failed = ask(address, certificate).await.unwrap_err();
-    let mut told = failed.to_string();
+    let failed = get_version(address, certificate).await.unwrap_err();
+    let mut message = failed.to_string();
     let mut cause = failed.source();
     while let Some(it) = cause {
-        told = format!("{told}: {it}");
+        message = format!("{message}: {it}");
         cause = it.source();
     }
-    assert!(told.contains("certificate is valid for 127.0.0.2, not 127.0.0.1"), "{told}");
+    assert!(message.contains("certificate is valid for 127.0.0.2, not 127.0.0.1"), "{message}");
     let (_, other) = server(&["127.0.0.1"]).await;
     let (address, _) = server(&["127.0.0.1"]).await;
-    assert!(ask(address, other).await.is_err());
+    assert!(get_version(address, other).await.is_err());
 }

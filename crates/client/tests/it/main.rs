@@ -1,10 +1,10 @@
 //! Clients of a small server, with proxies in between.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod certificates;
 mod proxy;
 mod server;
-mod routes;
-mod packing;
+mod proxies;
+mod compression;
 mod tokens;

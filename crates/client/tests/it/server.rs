@@ -1,4 +1,4 @@
-//! [`Server`]: answers every request with what a test's function makes of it.
+//! [`Server`]: an HTTP server that answers every request with a function of the test.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

@@ -63,7 +63,7 @@ async fn a_kind_is_found_after_its_crd_was_created() {
     let thing = GroupVersionKind::new("example.com", "v1", "Thing");
     world.delete_crd().await;
     let missed = mapper.mapping(&thing).await.unwrap_err();
-    assert!(matches!(missed, RestMapperError::Unknown(_)), "{missed}");
+    assert!(matches!(missed, RestMapperError::NoKindMatch(_)), "{missed}");
     world.install_crd().await;
     clock.advance(std::time::Duration::from_secs(1));
     let expected = Mapping { kind: thing, resource: "things".to_owned(), is_namespaced: true };
@@ -84,8 +84,8 @@ async fn a_proxy_connects_to_the_server_without_reading_the_requests() {
     for _ in 0..3 {
         assert!(source.list(ListRequest::default()).await.is_ok());
     }
-    let asked = proxy.asked.lock().unwrap().clone();
-    assert_eq!(asked, [server.to_string()], "one tunnel, with TLS and HTTP/2 in it");
+    let requested = proxy.requested.lock().unwrap().clone();
+    assert_eq!(requested, [server.to_string()], "one tunnel, with TLS and HTTP/2 in it");
 }
 
 #[tokio::test]

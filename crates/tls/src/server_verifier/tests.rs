@@ -31,20 +31,20 @@ fn refused(why: &str) -> Result<(), String> {
 
 #[test]
 fn a_certificate_in_the_bundle_is_accepted_independently_of_its_issuer() {
-    let stranger = self_signed(authority("stranger"));
-    let serving = signed(params("a.svc"), &stranger);
+    let unrelated = self_signed(authority("unrelated"));
+    let serving = signed(params("a.svc"), &unrelated);
     assert_eq!(decide(&[&serving], &[&serving], "a.svc"), Ok(()));
-    assert_eq!(decide(&[&stranger, &serving], &[&serving], "a.svc"), Ok(()));
-    let other = signed(params("a.svc"), &stranger);
+    assert_eq!(decide(&[&unrelated, &serving], &[&serving], "a.svc"), Ok(()));
+    let other = signed(params("a.svc"), &unrelated);
     assert_eq!(decide(&[&other], &[&serving], "a.svc"), refused("UnknownIssuer"));
 }
 
 #[test]
 fn a_self_signed_certificate_is_accepted_whether_or_not_it_is_an_authority() {
-    for made in [self_signed(params("a.svc")), self_signed(authority("a.svc"))] {
-        assert_eq!(decide(&[&made], &[&made], "a.svc"), Ok(()));
+    for certificate in [self_signed(params("a.svc")), self_signed(authority("a.svc"))] {
+        assert_eq!(decide(&[&certificate], &[&certificate], "a.svc"), Ok(()));
         let name = "certificate is valid for a.svc, not b.svc";
-        assert_eq!(decide(&[&made], &[&made], "b.svc"), refused(name));
+        assert_eq!(decide(&[&certificate], &[&certificate], "b.svc"), refused(name));
     }
 }
 
@@ -56,12 +56,12 @@ fn an_authority_that_was_signed_by_a_root_may_serve() {
     assert_eq!(decide(&[&root], &[&serving, &middle], "a.svc"), Ok(()));
     assert_eq!(decide(&[&middle], &[&serving], "a.svc"), Ok(()));
     assert_eq!(decide(&[&root], &[&serving], "a.svc"), refused("UnknownIssuer"));
-    let namesake = self_signed(authority("root"));
-    assert_eq!(decide(&[&namesake], &[&serving, &middle], "a.svc"), refused("UnknownIssuer"));
+    let same_name = self_signed(authority("root"));
+    assert_eq!(decide(&[&same_name], &[&serving, &middle], "a.svc"), refused("UnknownIssuer"));
 }
 
 #[test]
-fn a_root_that_allows_no_intermediate_has_none() {
+fn a_root_with_path_length_zero_refuses_intermediates() {
     let mut params = authority("root");
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     let root = self_signed(params);
@@ -73,13 +73,13 @@ fn a_root_that_allows_no_intermediate_has_none() {
 }
 
 #[test]
-fn only_an_authority_signs() {
+fn only_an_authority_with_the_usage_cert_sign_is_an_issuer() {
     let leaf = self_signed(params("leaf"));
     let serving = signed(params("a.svc"), &leaf);
     assert_eq!(decide(&[&leaf], &[&serving], "a.svc"), refused("UnknownIssuer"));
-    let mut params_ = authority("root");
-    params_.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    let root = self_signed(params_);
+    let mut root_params = authority("root");
+    root_params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    let root = self_signed(root_params);
     let serving = signed(params("a.svc"), &root);
     assert_eq!(decide(&[&root], &[&serving], "a.svc"), refused("UnknownIssuer"));
 }
@@ -101,7 +101,7 @@ fn an_expired_certificate_is_refused_also_as_a_root() {
 }
 
 #[test]
-fn a_certificate_for_clients_does_not_serve() {
+fn a_client_certificate_is_refused_for_a_server() {
     let mut client = authority("a.svc");
     client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     let client = self_signed(client);
@@ -138,19 +138,19 @@ fn names_are_compared_as_in_go() {
 }
 
 #[test]
-fn names_that_an_authority_may_not_sign_are_refused() {
-    let mut params_ = authority("root");
+fn names_outside_the_name_constraints_of_a_root_are_refused() {
+    let mut root_params = authority("root");
     let permitted_subtrees = vec![GeneralSubtree::DnsName("good".to_owned())];
-    params_.name_constraints =
+    root_params.name_constraints =
         Some(NameConstraints { permitted_subtrees, excluded_subtrees: vec![] });
-    let root = self_signed(params_);
+    let root = self_signed(root_params);
     assert_eq!(decide(&[&root], &[&signed(params("a.good"), &root)], "a.good"), Ok(()));
     assert!(decide(&[&root], &[&signed(params("a.bad"), &root)], "a.bad").is_err());
     assert!(decide(&[&root], &[&signed(authority("a.bad"), &root)], "a.bad").is_err());
 }
 
 #[test]
-fn a_bundle_may_have_anything_between_its_certificates() {
+fn text_and_malformed_certificates_in_a_bundle_are_ignored() {
     let root = self_signed(authority("root"));
     let other = self_signed(authority("other"));
     let serving = signed(params("a.svc"), &root);

@@ -16,13 +16,15 @@ use cel::{Bindings, Budget, DeclType, EvalError, Fields, Map, Program, Value as 
 use machinery::field_path::quote;
 use machinery::{Object, Value};
 
-/// The cost limit of one expression or variable: about a tenth of a second.
+/// The cost limit of one expression or variable, upstream's `PerCallLimit`: about a tenth of a
+/// second.
 const PER_CALL: u64 = 1_000_000;
 
-/// The cost limit of all expressions of a policy, for one binding and parameter.
+/// The cost limit of all expressions of a policy, for one binding and parameter: upstream's
+/// `RuntimeCELCostBudget`.
 pub(super) const BUDGET: u64 = 10_000_000;
 
-/// The cost limit of all match conditions.
+/// The cost limit of all match conditions: upstream's `RuntimeCELCostBudgetMatchConditions`.
 pub(super) const CONDITIONS_BUDGET: u64 = 2_500_000;
 
 /// The maximum depth of recursive evaluation of variables.
@@ -55,7 +57,7 @@ pub(super) struct Evaluation<'a> {
     /// The parameter, if the policy has one.
     pub params: Option<&'a Object>,
     /// The authorizer, and the check that `authorizer.requestResource` starts from; None for
-    /// messages.
+    /// messages and audit annotations.
     pub authorizer: Option<(Arc<dyn Authorizer>, Check)>,
 }
 

@@ -13,7 +13,7 @@ static SPEC: Path<'static> = Path::root("spec");
 
 /// The maximum length of an audit annotation's expression that is compiled. The kind rejects longer
 /// ones.
-const MAX_ANNOTATION: usize = 5 << 10;
+const MAX_ANNOTATION_EXPRESSION: usize = 5 << 10;
 
 /// Validates the expressions of a policy.
 pub(crate) fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
@@ -95,7 +95,7 @@ fn validations(spec: &Value, compiler: &Compiler, errors: &mut ErrorList) {
     let path = SPEC.child("auditAnnotations");
     for (index, annotation) in list(spec, "auditAnnotations").iter().enumerate() {
         let source = text(annotation, "valueExpression");
-        if source.trim().is_empty() || source.trim().len() > MAX_ANNOTATION {
+        if source.trim().is_empty() || source.trim().len() > MAX_ANNOTATION_EXPRESSION {
             continue;
         }
         let results = [Type::String, Type::Null];

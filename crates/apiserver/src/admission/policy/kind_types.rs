@@ -6,6 +6,9 @@ use ::types::resource;
 use ::types::{Container, Field, Item, Type};
 use cel::{DeclKind, DeclType, Object};
 
+/// The maximum size of values whose schema declares none.
+const UNLIMITED: u64 = u64::MAX;
+
 /// The type of a kind's objects in a version. Nested types are named by their path, which begins
 /// with `name`.
 pub(super) fn declare(served: &ServedResource, version: usize, name: &str) -> Option<DeclType> {
@@ -39,26 +42,26 @@ fn field(field: &Field, name: &str, within: &mut Vec<&'static str>) -> Option<De
     Some(match field.container {
         Container::One => item(field.item, name, within)?,
         Container::List => {
-            DeclType::list(item(field.item, &format!("{name}.@idx"), within)?, u64::MAX)
+            DeclType::list(item(field.item, &format!("{name}.@idx"), within)?, UNLIMITED)
         }
         Container::Map => {
-            DeclType::map(item(field.item, &format!("{name}.@elem"), within)?, u64::MAX)
+            DeclType::map(item(field.item, &format!("{name}.@elem"), within)?, UNLIMITED)
         }
     })
 }
 
 fn item(item: Item, name: &str, within: &mut Vec<&'static str>) -> Option<DeclType> {
-    let text = || DeclType::string(u64::MAX);
+    let text = || DeclType::string(UNLIMITED);
     Some(match item {
         Item::Message(id) => message(id.get(), name, within),
         Item::String => text(),
-        Item::Strings => DeclType::list(text(), u64::MAX),
+        Item::Strings => DeclType::list(text(), UNLIMITED),
         Item::Int32 | Item::Int64 => DeclType::int(),
         Item::Bool => DeclType::new(DeclKind::Bool, 0),
         Item::Double => DeclType::new(DeclKind::Double, 0),
-        Item::Bytes => DeclType::new(DeclKind::Bytes, u64::MAX),
+        Item::Bytes => DeclType::new(DeclKind::Bytes, UNLIMITED),
         Item::Time | Item::MicroTime => DeclType::new(DeclKind::Timestamp, 0),
-        Item::IntOrString => DeclType::new(DeclKind::IntOrString, u64::MAX),
+        Item::IntOrString => DeclType::new(DeclKind::IntOrString, UNLIMITED),
         Item::FieldsV1 | Item::RawExtension => empty(name),
         Item::Quantity
         | Item::Json

@@ -80,10 +80,10 @@ impl ParamRef {
     pub(super) async fn collect(
         &self,
         storage: &Storage,
-        kind: &ParamResource<'_>,
+        resource: &ParamResource<'_>,
         namespace: &str,
     ) -> Result<Vec<Object>, String> {
-        let served = kind.served;
+        let served = resource.served;
         let namespace = match (served.resource.namespaced, self.namespace.as_str()) {
             (false, "") => "",
             (false, _) => {
@@ -106,12 +106,12 @@ impl ParamRef {
             None => return Err("one of name or selector must be provided".to_owned()),
             Some(selector) => {
                 let selector = selector.as_ref().map_err(Clone::clone)?;
-                let (snapshot, place) = (served.cache.snapshot(), served.key(namespace, ""));
-                let all = snapshot.under(&place, None).map(Arc::clone);
+                let (snapshot, prefix) = (served.cache.snapshot(), served.key(namespace, ""));
+                let all = snapshot.under(&prefix, None).map(Arc::clone);
                 (all.collect::<Vec<_>>(), Some(selector))
             }
         };
-        let converted = conversion::entries(storage, served, kind.version, entries).await;
+        let converted = conversion::entries(storage, served, resource.version, entries).await;
         let mut entries = converted.map_err(|status| status.message)?;
         if let Some(selector) = selector {
             entries.retain(|it| selector.matches(|key| it.label(key)));
@@ -121,8 +121,9 @@ impl ParamRef {
                 "no params found for policy binding with `Deny` parameterNotFoundAction".to_owned()
             );
         }
-        let object =
-            |entry: &Arc<Entry>| conversion::convert_locally(served, kind.version, entry.object());
+        let object = |entry: &Arc<Entry>| {
+            conversion::convert_locally(served, resource.version, entry.object())
+        };
         Ok(entries.iter().map(object).collect())
     }
 }

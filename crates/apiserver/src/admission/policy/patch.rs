@@ -195,13 +195,13 @@ fn apply_json_patch(
             return Err(MutationError::Policy(format!("JSON Patch: {why}")));
         }
     }
-    let broken = |why: String| MutationError::Request(Status::internal(why));
+    let request_error = |why: String| MutationError::Request(Status::internal(why));
     let Some(mut patched) = Object::from_value(value) else {
-        return Err(broken("the patched object is no object".to_owned()));
+        return Err(request_error("the patched object is not an object".to_owned()));
     };
-    let unknown = target.fit(&mut patched).map_err(broken)?;
+    let unknown = target.fit(&mut patched).map_err(request_error)?;
     if !unknown.is_empty() {
-        return Err(broken(format!("strict decoding error: {}", unknown.join(", "))));
+        return Err(request_error(format!("strict decoding error: {}", unknown.join(", "))));
     }
     Ok(patched)
 }
@@ -259,12 +259,12 @@ fn move_error_message(kind: &str, from: &str, path: &str, document: &Value) -> O
     };
     let Some(source) = source else { return Some(missing(&format!("from path: {from}"))) };
     if source.is_array() && document.pointer(from).is_none() {
-        let place = match kind {
+        let prefix = match kind {
             "move" => format!("error in move for path: '{key}'"),
             _ => format!("error in copy for from: '{from}'"),
         };
         let why = format!("Unable to access invalid index: {key}: invalid index referenced");
-        return Some(format!("{place}: {why}"));
+        return Some(format!("{prefix}: {why}"));
     }
     if kind == "move" && document.pointer(from).is_none() {
         return Some(format!(

@@ -19,7 +19,6 @@ use machinery::{GroupResource, Object, Status, Value};
 /// The shared part of a policy's spec.
 pub(super) struct PolicySpec {
     pub name: String,
-    /// The failure policy.
     pub failure_policy: FailurePolicy,
     pub variables: Vec<Variable>,
     criteria: MatchCriteria,
@@ -102,13 +101,13 @@ impl PolicySpec {
             Err(status) => return misconfigured(status.message),
         };
         let catalog = attributes.scope.storage.catalog.load_full();
-        let kind = match self.params.as_ref().map(|kind| kind.find(&catalog)).transpose() {
-            Ok(kind) => kind,
+        let resource = match self.params.as_ref().map(|kind| kind.find(&catalog)).transpose() {
+            Ok(resource) => resource,
             Err(why) => return misconfigured(why),
         };
         let mut invocations = Vec::new();
         for binding in bindings {
-            match binding.params_for(attributes, object, kind).await {
+            match binding.params_for(attributes, object, resource).await {
                 Ok(all) => invocations.extend(all.into_iter().map(|params| {
                     PolicyInvocation::Ready { binding, matched: matched.clone(), params }
                 })),
@@ -122,7 +121,7 @@ impl PolicySpec {
         invocations
     }
 
-    /// Whether all match conditions are true. An error message is for the client.
+    /// Whether all match conditions are true. The error is the message for the client.
     pub(super) fn matches_conditions(&self, evaluation: &Evaluation<'_>) -> Result<bool, String> {
         if self.conditions.is_empty() {
             return Ok(true);
@@ -181,17 +180,18 @@ impl Binding {
         &self,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
-        kind: Option<params::ParamResource<'_>>,
+        resource: Option<params::ParamResource<'_>>,
     ) -> Result<Vec<Option<Object>>, String> {
         if let Some(criteria) = &self.criteria
             && criteria.find_match(attributes, object).map_err(|status| status.message)?.is_none()
         {
             return Ok(Vec::new());
         }
-        match (kind, &self.params) {
-            (Some(kind), Some(reference)) => {
+        match (resource, &self.params) {
+            (Some(resource), Some(reference)) => {
                 let namespace = matching::request_namespace(attributes);
-                let found = reference.collect(&attributes.scope.storage, &kind, namespace).await?;
+                let found =
+                    reference.collect(&attributes.scope.storage, &resource, namespace).await?;
                 Ok(found.into_iter().map(Some).collect())
             }
             _ => Ok(vec![None]),

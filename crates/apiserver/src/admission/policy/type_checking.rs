@@ -20,7 +20,7 @@ use machinery::{Map, Object, Value, json};
 /// The maximum number of kinds that are checked for one rule.
 const MAX_KINDS: usize = 10;
 
-/// The kinds by group, version and name.
+/// By group, version and kind: the resource, and the index of the version.
 type Kinds<'c> = BTreeMap<(&'c str, &'c str, &'c str), (&'c Arc<ServedResource>, usize)>;
 
 /// The items of `status.typeChecking.expressionWarnings`. `salt` makes type names unique, so that
@@ -56,8 +56,8 @@ pub(super) fn warnings(catalog: &Catalog, policy: &Object, salt: u32) -> Vec<Val
 fn compilers(catalog: &Catalog, spec: &Value, salt: u32) -> Vec<(String, Compiler)> {
     let params = params(catalog, spec, salt);
     let mut compilers = Vec::new();
-    for ((group, version, kind), (served, at)) in kinds(catalog, spec) {
-        let object = kind_types::declare(served, at, &format!("{kind}{salt}"));
+    for ((group, version, kind), (served, version_index)) in kinds(catalog, spec) {
+        let object = kind_types::declare(served, version_index, &format!("{kind}{salt}"));
         let mut compiler = Compiler::typed(object.unwrap_or_else(DeclType::any), params.clone());
         for variable in list(&spec["variables"]) {
             compiler.check_variable(text(variable, "name"), text(variable, "expression"));
@@ -92,11 +92,11 @@ fn kinds<'c>(catalog: &'c Catalog, spec: &Value) -> Kinds<'c> {
             })
         });
         let mut count = 0;
-        for (served, at) in named.take(MAX_KINDS) {
+        for (served, version_index) in named.take(MAX_KINDS) {
             let resource = &served.resource;
-            let version = &resource.versions[at];
+            let version = &resource.versions[version_index];
             let key = (resource.group_of(version), version.name.as_str(), resource.kind.as_str());
-            kinds.insert(key, (served, at));
+            kinds.insert(key, (served, version_index));
             count += 1;
         }
         // Upstream: a rule with the maximum number of kinds ends the search.

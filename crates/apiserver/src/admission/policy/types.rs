@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use cel::{DeclKind, DeclType, Object, Type};
 
+/// The maximum size of values: the types of policies declare none.
+const UNLIMITED: u64 = u64::MAX;
+
 /// The type of `request`.
 pub(super) fn request() -> DeclType {
     let kind = || object("kubernetes.GroupVersionKind", texts(&["group", "version", "kind"]));
@@ -12,7 +15,7 @@ pub(super) fn request() -> DeclType {
     let user = object(
         "kubernetes.UserInfo",
         texts(&["username", "uid"])
-            .chain([("groups", list(text())), ("extra", DeclType::map(list(text()), u64::MAX))]),
+            .chain([("groups", list(text())), ("extra", DeclType::map(list(text()), UNLIMITED))]),
     );
     let fields = texts(&["subResource", "requestSubResource", "name", "operation"]).chain([
         ("kind", kind()),
@@ -29,7 +32,7 @@ pub(super) fn request() -> DeclType {
 /// The type of `namespaceObject`.
 pub(super) fn namespace() -> DeclType {
     let time = || DeclType::new(DeclKind::Timestamp, 0);
-    let labels = || DeclType::map(text(), u64::MAX);
+    let labels = || DeclType::map(text(), UNLIMITED);
     let metadata = object(
         METADATA,
         texts(&["name", "generateName", "UID", "resourceVersion"]).chain([
@@ -87,7 +90,7 @@ impl cel::Messages for Messages {
         match name {
             _ if !self.patches => None,
             OPERATION => Some(operation()),
-            name if is_part(name) => Some(Arc::new(Object::new(name, []))),
+            name if is_object_type(name) => Some(Arc::new(Object::new(name, []))),
             _ => None,
         }
     }
@@ -96,14 +99,14 @@ impl cel::Messages for Messages {
         match (type_name, field) {
             // `namespace` is a reserved word of CEL. Schemas escape it; these types do not.
             (REQUEST | METADATA, "namespace") => Some(Type::String),
-            (name, _) if is_part(name) => Some(Type::Dyn),
+            (name, _) if is_object_type(name) => Some(Type::Dyn),
             _ => None,
         }
     }
 }
 
 /// Whether a type name is `Object` or nested in it, such as `Object.spec`.
-fn is_part(name: &str) -> bool {
+fn is_object_type(name: &str) -> bool {
     name.strip_prefix(OBJECT).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
@@ -145,11 +148,11 @@ pub(super) fn name(ty: &Type) -> String {
 }
 
 fn text() -> DeclType {
-    DeclType::string(u64::MAX)
+    DeclType::string(UNLIMITED)
 }
 
 fn list(element: DeclType) -> DeclType {
-    DeclType::list(element, u64::MAX)
+    DeclType::list(element, UNLIMITED)
 }
 
 fn texts<'a>(names: &'a [&'a str]) -> impl Iterator<Item = (&'a str, DeclType)> {

@@ -42,12 +42,13 @@ struct AuditAnnotation {
 const MAX_MESSAGE: usize = 5 << 10;
 
 /// The maximum length of an audit annotation's value, in bytes.
-const MAX_VALUE: usize = 10 << 10;
+const MAX_ANNOTATION_VALUE: usize = 10 << 10;
 
 /// The maximum number of failures in the audit log.
 const MAX_FAILURES: usize = 50;
 
-const FAILURES: &str = "validation.policy.admission.k8s.io/validation_failure";
+/// The key of the audit annotation with the failures of policies that have the action `Audit`.
+const VALIDATION_FAILURE: &str = "validation.policy.admission.k8s.io/validation_failure";
 
 /// The policies by their names.
 pub(super) type ValidatingPolicies = BTreeMap<String, Arc<ValidatingPolicy>>;
@@ -141,13 +142,13 @@ impl<'a> PolicyDecisions<'a> {
                         versioned_object,
                         params.as_ref(),
                     );
-                    let found = policy.validate(&evaluation);
-                    for (index, decision) in found.decisions.into_iter().enumerate() {
+                    let result = policy.validate(&evaluation);
+                    for (index, decision) in result.decisions.into_iter().enumerate() {
                         if let Some(denial) = decision {
                             self.enforce(policy_spec, binding, index, &denial);
                         }
                     }
-                    for (key, value) in found.annotations {
+                    for (key, value) in result.annotations {
                         match value {
                             Ok(value) => {
                                 let values = annotations.entry(key).or_default();
@@ -210,7 +211,11 @@ impl<'a> PolicyDecisions<'a> {
     pub(super) fn into_result(mut self) -> Result<(), Status> {
         if !self.failures.is_empty() {
             self.failures.truncate(MAX_FAILURES);
-            annotate(self.attributes.scope, FAILURES, &Value::Array(self.failures).to_string());
+            annotate(
+                self.attributes.scope,
+                VALIDATION_FAILURE,
+                &Value::Array(self.failures).to_string(),
+            );
         }
         let Some(denial) = self.denial else { return Ok(()) };
         let name = denied_name(self.attributes, self.object);
@@ -262,6 +267,8 @@ impl ValidatingPolicy {
             self.decide(validation, outcome?, message)
         });
         let decisions = decisions.collect();
+        // Upstream: audit annotations have a budget of their own. They are evaluated without the
+        // authorizer, although they are compiled with it.
         let mut budget = BUDGET;
         let expressions = self.annotations.iter().map(|it| Some(&it.expression));
         let values = match without_authorizer.run(expressions, &mut budget, annotation) {
@@ -272,8 +279,8 @@ impl ValidatingPolicy {
         let annotations = annotations.filter_map(|(it, value)| {
             let value = match value? {
                 Ok(Ok(value)) => Ok(value?),
-                Ok(Err(kind)) => Err(format!(
-                    "valueExpression '{}' resulted in unsupported return type: {kind}. Return type must be either string or null.",
+                Ok(Err(type_name)) => Err(format!(
+                    "valueExpression '{}' resulted in unsupported return type: {type_name}. Return type must be either string or null.",
                     it.expression.source
                 )),
                 Err(_) if self.spec.failure_policy == FailurePolicy::Ignore => return None,
@@ -317,11 +324,11 @@ impl Validation {
     /// The result of the message expression if it is usable, otherwise the message in the policy.
     fn message(&self, evaluated: Option<&EvaluationResult<String>>) -> String {
         let evaluated = evaluated.and_then(|it| it.as_ref().ok()).map(|it| it.trim());
-        let fit = |it: &&str| !it.is_empty() && it.len() <= MAX_MESSAGE && !it.contains('\n');
-        match (evaluated.filter(fit), self.message.trim()) {
+        let is_usable = |it: &&str| !it.is_empty() && it.len() <= MAX_MESSAGE && !it.contains('\n');
+        match (evaluated.filter(is_usable), self.message.trim()) {
             (Some(evaluated), _) => evaluated.to_owned(),
             (None, "") => format!("failed expression: {}", self.expression.source.trim()),
-            (None, written) => written.to_owned(),
+            (None, message) => message.to_owned(),
         }
     }
 }
@@ -332,7 +339,7 @@ fn annotation(value: &cel::Value<'_>) -> Result<Option<String>, String> {
         cel::Value::Null => Ok(None),
         cel::Value::String(text) => {
             let text = text.trim();
-            let mut end = text.len().min(MAX_VALUE);
+            let mut end = text.len().min(MAX_ANNOTATION_VALUE);
             while !text.is_char_boundary(end) {
                 end -= 1;
             }

@@ -17,12 +17,15 @@ use crate::cache::storage::Storage;
 use crate::cache::watch_cache::{Entry, Snapshot};
 use crate::in_process::loopback::LoopbackClient;
 use keel::{Clock, ClockInstant};
-use kinds::core::resource_quota::usage::Measure;
+use kinds::core::resource_quota::usage::Evaluator;
 use machinery::{Map, Value, json};
 use store::Revision;
 
-/// The first and the longest delay before a failed write is retried.
-const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(200), Duration::from_mins(1)];
+/// The delay before a failed write is retried for the first time. It doubles with each retry.
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(200);
+
+/// The maximum delay before a failed write is retried.
+const MAX_RETRY_DELAY: Duration = Duration::from_mins(1);
 
 /// Writes the status of all quotas until the plane stops.
 pub(crate) async fn run_quota_status_controller(
@@ -33,7 +36,7 @@ pub(crate) async fn run_quota_status_controller(
     let catalog = storage.catalog.load_full();
     let Some(quotas) = catalog.resource("", "resourcequotas") else { return };
     let (mut quotas_changed, mut store_changed) =
-        (quotas.cache.subscribe(), storage.cache.follow());
+        (quotas.cache.subscribe(), storage.cache.subscribe_applied());
     let clock = storage.clock.clone();
     let stop = storage.tasks.shutdown();
     tokio::pin!(stop);
@@ -82,8 +85,8 @@ struct TrackedQuota {
     parsed: Arc<ParsedQuota>,
     catalog: Arc<Catalog>,
     /// The resources of `catalog` that the quota limits.
-    measured_resources: Vec<(Arc<ServedResource>, Measure)>,
-    last: LastWrite,
+    limited_resources: Vec<(Arc<ServedResource>, Evaluator)>,
+    last_write: LastWrite,
 }
 
 /// The usage of a quota by resource name, as text; names without usage are absent.
@@ -107,7 +110,7 @@ impl StatusWriter {
         for entry in snapshot.entries.values() {
             self.sync(snapshot, entry, &catalog).await;
         }
-        // Removes the counters of deleted quotas.
+        // The counters of deleted quotas are no longer needed.
         let uids: HashSet<&str> = self.quotas.values().map(|it| it.parsed.uid.as_str()).collect();
         let mut state = self.admission.quota_accounting.lock();
         state.counters.retain(|key, _| uids.contains(key.quota.as_str()));
@@ -115,7 +118,7 @@ impl StatusWriter {
 
     /// The shortest delay until a failed write is retried.
     fn retry_delay(&self) -> Option<Duration> {
-        self.quotas.values().filter_map(|it| it.last.retry_delay(&self.storage.clock)).min()
+        self.quotas.values().filter_map(|it| it.last_write.retry_delay(&self.storage.clock)).min()
     }
 
     async fn sync(&mut self, snapshot: &Snapshot, entry: &Entry, catalog: &Arc<Catalog>) {
@@ -134,20 +137,20 @@ impl StatusWriter {
         }
         quota.resolve(catalog);
         let used = quota.used(admission, entry.namespace());
-        if !quota.last.is_due(&used, &storage.clock) {
+        if !quota.last_write.is_due(&used, &storage.clock) {
             return;
         }
         let status = quota.status(&used);
         let mut object = entry.object();
         if object.map().get("status") == Some(&status) {
-            quota.last = LastWrite::Written(used);
+            quota.last_write = LastWrite::Written(used);
             return;
         }
         object.map_mut().insert("status".to_owned(), status);
         let (namespace, name) = (entry.namespace(), entry.name());
         let path = format!("/api/v1/namespaces/{namespace}/resourcequotas/{name}/status");
         let answer = client.update(&path, &object.into_value()).await;
-        quota.last = match answer.code {
+        quota.last_write = match answer.code {
             200 => {
                 let revision = answer.object.resource_version().parse().unwrap_or(entry.revision);
                 admission.quotas.carry_over(&entry.key, entry.revision, revision);
@@ -157,7 +160,7 @@ impl StatusWriter {
             413 => LastWrite::TooLarge(used),
             // Another write came first. The controller sees it next.
             404 | 409 => LastWrite::None,
-            _ => quota.last.failed(&storage.clock),
+            _ => quota.last_write.failed(&storage.clock),
         };
     }
 }
@@ -170,21 +173,21 @@ impl TrackedQuota {
         catalog: &Arc<Catalog>,
     ) -> Self {
         let parsed = admission.quotas.get(snapshot, entry);
-        let measured_resources = measured_resources(&parsed, catalog);
+        let limited_resources = limited_resources(&parsed, catalog);
         let catalog = Arc::clone(catalog);
         Self {
             revision: entry.revision,
             parsed,
             catalog,
-            measured_resources,
-            last: LastWrite::None,
+            limited_resources,
+            last_write: LastWrite::None,
         }
     }
 
     /// Resolves the resources again if the catalog has changed.
     fn resolve(&mut self, catalog: &Arc<Catalog>) {
         if !Arc::ptr_eq(&self.catalog, catalog) {
-            self.measured_resources = measured_resources(&self.parsed, catalog);
+            self.limited_resources = limited_resources(&self.parsed, catalog);
             self.catalog = Arc::clone(catalog);
         }
     }
@@ -194,11 +197,11 @@ impl TrackedQuota {
         let mut amounts = Vec::new();
         {
             let mut state = admission.quota_accounting.lock();
-            for (served, measure) in &self.measured_resources {
+            for (served, evaluator) in &self.limited_resources {
                 let snapshot = served.cache.snapshot();
                 let counters = &mut state.counters;
                 amounts.push(
-                    stored_usage(counters, served, &snapshot, namespace, &self.parsed, measure)
+                    stored_usage(counters, served, &snapshot, namespace, &self.parsed, evaluator)
                         .clone(),
                 );
             }
@@ -220,16 +223,16 @@ impl TrackedQuota {
 }
 
 /// The served resources that a quota limits.
-fn measured_resources(
+fn limited_resources(
     parsed: &ParsedQuota,
     catalog: &Catalog,
-) -> Vec<(Arc<ServedResource>, Measure)> {
+) -> Vec<(Arc<ServedResource>, Evaluator)> {
     let resources = parsed.quota.resources().into_iter();
-    let measured_resources = resources.filter_map(|(group, plural)| {
+    let limited_resources = resources.filter_map(|(group, plural)| {
         let served = catalog.resource(&group, &plural)?;
-        Some((Arc::clone(served), Measure::of(&group, &plural)?))
+        Some((Arc::clone(served), Evaluator::of(&group, &plural)?))
     });
-    measured_resources.collect()
+    limited_resources.collect()
 }
 
 impl LastWrite {
@@ -245,10 +248,9 @@ impl LastWrite {
 
     /// The state after a failed write: the retry delay doubles.
     fn failed(&self, clock: &Clock) -> Self {
-        let [first, longest] = RETRY_DELAYS;
         let retry_delay = match self {
-            Self::Failed { retry_delay, .. } => longest.min(2 * *retry_delay),
-            Self::None | Self::Written(_) | Self::TooLarge(_) => first,
+            Self::Failed { retry_delay, .. } => MAX_RETRY_DELAY.min(2 * *retry_delay),
+            Self::None | Self::Written(_) | Self::TooLarge(_) => FIRST_RETRY_DELAY,
         };
         Self::Failed { at: clock.instant(), retry_delay }
     }
@@ -309,6 +311,6 @@ mod tests {
             assert!(last.is_due(&used("1"), &clock));
         }
         let longest = (0..20).fold(last, |last, _| last.failed(&clock));
-        assert_eq!(longest.retry_delay(&clock), Some(RETRY_DELAYS[1]));
+        assert_eq!(longest.retry_delay(&clock), Some(MAX_RETRY_DELAY));
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::{Entry, Snapshot};
-use kinds::core::resource_quota::usage::{Amounts, Measure, Quota, Scope, add};
+use kinds::core::resource_quota::usage::{Amounts, Evaluator, Quota, Scope, add};
 use machinery::Object;
 use machinery::quantity::Quantity;
 use store::Revision;
@@ -27,7 +27,7 @@ impl UsageKey {
 #[derive(Debug, Default)]
 pub(super) struct UsageCounter {
     /// The revision up to which changes are counted; None before the first count.
-    counted: Option<Revision>,
+    counted_revision: Option<Revision>,
     /// The scopes of the quota at the last full count.
     scopes: Vec<Scope>,
     /// The usage by resource name.
@@ -42,19 +42,19 @@ impl UsageCounter {
         snapshot: &Snapshot,
         namespace: &str,
         quota: &Quota,
-        measure: &Measure,
+        evaluator: &Evaluator,
     ) {
         let usage = |entry: &Entry| {
             if entry.namespace() != namespace {
                 return None;
             }
-            // Objects that each count as one are not parsed.
+            // Objects are not parsed if only their number counts.
             let object =
-                if measure.is_count() { Object::default() } else { entry.object_as_stored() };
-            measure.covered(&object, quota).then(|| measure.usage(&object))
+                if evaluator.is_count() { Object::default() } else { entry.object_as_stored() };
+            evaluator.matches(quota, &object).then(|| evaluator.usage(&object))
         };
-        let known = self.counted.filter(|_| self.scopes == quota.scopes);
-        let changes = known.and_then(|from| served.cache.after(from, usize::MAX).ok());
+        let counted_revision = self.counted_revision.filter(|_| self.scopes == quota.scopes);
+        let changes = counted_revision.and_then(|from| served.cache.after(from, usize::MAX).ok());
         if let Some(changes) = changes {
             for change in changes.iter().filter(|it| it.revision <= snapshot.revision) {
                 if let Some(removed) = change.old.as_deref().and_then(usage) {
@@ -73,7 +73,7 @@ impl UsageCounter {
                 }
             }
         }
-        self.counted = Some(snapshot.revision.max(self.counted.unwrap_or(0)));
+        self.counted_revision = Some(snapshot.revision.max(self.counted_revision.unwrap_or(0)));
     }
 
     fn subtract(&mut self, removed: &Amounts) {

@@ -12,7 +12,7 @@ use machinery::{ErrorList, Object, Path, Value};
 /// The cost limit of all conditions of a webhook together. The value is upstream's.
 const BUDGET: u64 = 2_500_000;
 
-/// The cost limit of each condition.
+/// The cost limit of each condition. The value is upstream's.
 const PER_CALL: u64 = 1_000_000;
 
 /// See the [module documentation](self).
@@ -90,8 +90,8 @@ pub(crate) fn validate(configuration: &Object, old: Option<&Object>, errors: &mu
     let root = Path::root("webhooks");
     let mut found = ErrorList::new();
     for (index, webhook) in webhooks.into_iter().flatten().enumerate() {
-        let at = root.index(index);
-        let path = at.child("matchConditions");
+        let webhook_path = root.index(index);
+        let path = webhook_path.child("matchConditions");
         let conditions = webhook["matchConditions"].as_array().into_iter().flatten();
         for (index, condition) in conditions.enumerate() {
             let expression = condition["expression"].as_str().unwrap_or_default();

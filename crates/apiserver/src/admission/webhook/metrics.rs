@@ -97,6 +97,7 @@ impl EncodeLabelValue for Rejection {
         encoder.write_str(match self {
             Self::CallingWebhook => "calling_webhook_error",
             Self::Internal => "apiserver_internal_error",
+            // Upstream: a denial is a rejection without an error.
             Self::Denied => "no_error",
         })
     }

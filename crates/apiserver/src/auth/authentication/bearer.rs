@@ -10,13 +10,13 @@ use http::{HeaderMap, HeaderValue};
 
 use machinery::Status;
 
-/// The prefix of a subprotocol that is a token in base64.
-const PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
+/// The prefix of a subprotocol that contains a token in base64.
+const TOKEN_PROTOCOL_PREFIX: &str = "base64url.bearer.authorization.k8s.io.";
 
 /// The token in the first `Authorization` header. None if the header has another scheme or no token.
 ///
 /// Upstream: authentication/request/bearertoken. The token ends at the first space; one that is not
-/// UTF-8 is an unknown token.
+/// UTF-8 is refused like an unknown token.
 pub(super) fn header(headers: &HeaderMap) -> Result<Option<&str>, Status> {
     let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
     let mut parts = value.as_bytes().trim_ascii().splitn(3, |it| *it == b' ');
@@ -39,17 +39,17 @@ pub(super) fn websocket_protocol(headers: &HeaderMap) -> Result<Option<Cow<'_, s
     let mut others = 0;
     for value in headers.get_all(SEC_WEBSOCKET_PROTOCOL) {
         for protocol in String::from_utf8_lossy(value.as_bytes()).split(',') {
-            let Some(encoded) = protocol.trim().strip_prefix(PROTOCOL) else {
+            let Some(encoded) = protocol.trim().strip_prefix(TOKEN_PROTOCOL_PREFIX) else {
                 others += 1;
                 continue;
             };
             let decoded = BASE64_URL_SAFE_NO_PAD.decode(encoded).ok();
             let decoded = decoded.and_then(|it| String::from_utf8(it).ok());
-            let is_second = token.is_some();
-            token = decoded.filter(|_| !is_second);
-            if token.is_none() {
+            // A second token is refused, like one that cannot be decoded.
+            if token.is_some() || decoded.is_none() {
                 return Err(Status::unauthorized());
             }
+            token = decoded;
         }
     }
     match token.filter(|it| !it.is_empty()) {
@@ -62,12 +62,12 @@ pub(super) fn websocket_protocol(headers: &HeaderMap) -> Result<Option<Cow<'_, s
 ///
 /// Upstream: authentication/request/websocket, which removes the token after reading it.
 pub(crate) fn protocols_without_token(headers: &HeaderMap) -> Option<HeaderValue> {
-    let mut kept: Vec<&[u8]> = Vec::new();
+    let mut remaining: Vec<&[u8]> = Vec::new();
     for value in headers.get_all(SEC_WEBSOCKET_PROTOCOL) {
         let protocols = value.as_bytes().split(|it| *it == b',').map(<[u8]>::trim_ascii);
-        kept.extend(protocols.filter(|it| !it.starts_with(PROTOCOL.as_bytes())));
+        remaining.extend(protocols.filter(|it| !it.starts_with(TOKEN_PROTOCOL_PREFIX.as_bytes())));
     }
-    let joined = kept.join(&b","[..]);
+    let joined = remaining.join(&b","[..]);
     HeaderValue::from_bytes(&joined).ok().filter(|it| !it.is_empty())
 }
 
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_is_not_utf_8_is_unknown() {
+    fn a_token_that_is_not_utf_8_is_refused() {
         assert_eq!(bearer(&[b"Bearer \xff"]), Err(401));
     }
 
@@ -121,16 +121,16 @@ mod tests {
 
     #[test]
     fn a_websocket_may_have_its_token_in_a_subprotocol() {
-        let token = format!("{PROTOCOL}{}", BASE64_URL_SAFE_NO_PAD.encode("t"));
+        let token = format!("{TOKEN_PROTOCOL_PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode("t"));
         let both = format!("{token}, v4.channel.k8s.io");
         assert_eq!(protocols("websocket", &[&both]), Ok(Some("t".to_owned())));
         assert_eq!(protocols("WebSocket", &[&token, "v4"]), Ok(Some("t".to_owned())));
         assert_eq!(protocols("h2c", &[&both]), Ok(None));
         assert_eq!(protocols("websocket", &["v4"]), Ok(None));
-        for bad in [&token, &format!("{PROTOCOL}!!,v4"), &format!("{both},{token}")] {
+        for bad in [&token, &format!("{TOKEN_PROTOCOL_PREFIX}!!,v4"), &format!("{both},{token}")] {
             assert_eq!(protocols("websocket", &[bad]), Err(401), "{bad}");
         }
-        let latin = format!("{PROTOCOL}{},v4", BASE64_URL_SAFE_NO_PAD.encode([0xff]));
+        let latin = format!("{TOKEN_PROTOCOL_PREFIX}{},v4", BASE64_URL_SAFE_NO_PAD.encode([0xff]));
         assert_eq!(protocols("websocket", &[&latin]), Err(401));
     }
 }

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 pub const ISSUER: &str = "https://kubernetes.default.svc";
 
 /// The prefix of a service account's user name.
-const USER: &str = "system:serviceaccount:";
+const USERNAME_PREFIX: &str = "system:serviceaccount:";
 
 /// The allowed difference between the clocks of issuer and verifier, in seconds. Upstream:
 /// jwt.DefaultLeeway.
@@ -119,6 +119,7 @@ impl TokenSigner {
     pub fn verify(&self, token: &str, now: i64) -> Result<Claims, TokenError> {
         let (claims, not_before) = Self::read(token).ok_or(TokenError::Unknown)?;
         if self.check_signature(token).is_none() {
+            // Upstream: the message of its library for JSON web tokens.
             let why = "go-jose/go-jose: error in cryptographic primitive";
             return Err(TokenError::Invalid(why.to_owned()));
         }
@@ -163,7 +164,7 @@ impl TokenSigner {
 
 /// The user of a service account.
 pub fn user(namespace: &str, name: &str, uid: &str) -> User {
-    User::authenticated(&format!("{USER}{namespace}:{name}"), uid, groups(namespace))
+    User::authenticated(&format!("{USERNAME_PREFIX}{namespace}:{name}"), uid, groups(namespace))
 }
 
 /// The groups of the service accounts of a namespace.
@@ -173,7 +174,7 @@ pub fn groups(namespace: &str) -> Vec<String> {
 
 /// The namespace and the name in a service account's user name.
 pub fn parse_user(name: &str) -> Option<(&str, &str)> {
-    let (namespace, name) = name.strip_prefix(USER)?.split_once(':')?;
+    let (namespace, name) = name.strip_prefix(USERNAME_PREFIX)?.split_once(':')?;
     let is_valid =
         names::namespace_name(namespace).is_empty() && names::dns1123_subdomain(name).is_empty();
     is_valid.then_some((namespace, name))

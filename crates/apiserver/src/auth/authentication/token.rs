@@ -102,7 +102,7 @@ impl TokenFile {
                 it.split(',').map(|it| it.trim().to_owned()).filter(|it| !it.is_empty()).collect()
             });
             if tokens.user(token).is_some() {
-                warn(line, "the token occurs more than once; its last line counts");
+                warn(line, "the token occurs more than once; its last line is used");
             }
             tokens.insert(token, User::authenticated(name, uid, groups));
         }
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_names_a_user_and_their_groups() {
+    fn a_line_has_the_user_and_the_groups_of_a_token() {
         let tokens = TokenFile::parse("t1,alice,1,\"dev,ops\"\n\nt2,bob,2\n").unwrap();
         let alice = tokens.user("t1").unwrap();
         assert_eq!((alice.name.as_str(), alice.uid.as_str()), ("alice", "1"));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_is_open_or_out_of_place_is_refused_with_the_number_of_its_line() {
+    fn an_unclosed_or_misplaced_quote_is_refused_with_the_number_of_its_line() {
         for line in
             ["t,alice,1,\"dev,ops", "t,ali\"ce,1", "t,alice,1,\"dev\"ops", "t,alice,1,\"\"\""]
         {
@@ -209,14 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_of_a_token_counts_and_is_warned_about() {
+    fn the_last_line_of_a_repeated_token_is_used_with_a_warning() {
         let mut warned = Vec::new();
         let text = "t,alice,1\nu,carol,3\nt,bob,2";
         let tokens = TokenFile::parse_lines(text, |line, message| {
             warned.push((line, message.to_owned()));
         });
         assert_eq!(tokens.unwrap().user("t").unwrap().name, "bob");
-        let message = "the token occurs more than once; its last line counts".to_owned();
+        let message = "the token occurs more than once; its last line is used".to_owned();
         assert_eq!(warned, [(3, message)]);
     }
 

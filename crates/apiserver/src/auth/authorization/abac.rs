@@ -62,7 +62,7 @@ pub enum LineError {
     Json {
         /// The line.
         line: usize,
-        /// The place in the line.
+        /// The column of the mistake.
         column: usize,
         /// The mistake.
         detail: String,
@@ -183,7 +183,7 @@ impl Policy {
                     && is_match(&self.resource, target.resource)
                     && is_match(&self.api_group, target.group)
             }
-            None => self.is_path(attributes.path),
+            None => self.matches_path(attributes.path),
         }
     }
 
@@ -195,9 +195,10 @@ impl Policy {
     }
 
     /// Whether the policy's path (`/metrics`, or `/logs/*` for all paths under it) matches.
-    fn is_path(&self, path: &str) -> bool {
-        let named = self.non_resource_path.as_str();
-        named == path || (named.ends_with('*') && path.starts_with(named.trim_end_matches('*')))
+    fn matches_path(&self, path: &str) -> bool {
+        let pattern = self.non_resource_path.as_str();
+        pattern == path
+            || (pattern.ends_with('*') && path.starts_with(pattern.trim_end_matches('*')))
     }
 }
 
@@ -251,22 +252,22 @@ mod tests {
     #[test]
     fn a_path_is_matched_exactly_or_by_its_prefix() {
         let anonymous = User::anonymous();
-        let below = r#"{"group":"system:unauthenticated","nonResourcePath":"/debug/*"}"#;
-        assert!(allows(below, &anonymous, &Method::GET, "/debug/pprof"));
-        assert!(!allows(below, &anonymous, &Method::GET, "/metrics"));
+        let debug_paths = r#"{"group":"system:unauthenticated","nonResourcePath":"/debug/*"}"#;
+        assert!(allows(debug_paths, &anonymous, &Method::GET, "/debug/pprof"));
+        assert!(!allows(debug_paths, &anonymous, &Method::GET, "/metrics"));
         assert!(!allows(r#"{"nonResourcePath":"*"}"#, &anonymous, &Method::GET, "/metrics"));
     }
 
     #[test]
     fn a_policy_for_all_users_does_not_apply_to_anonymous_users() {
         let alice = User::authenticated("alice", "", vec![]);
-        for who in [r#""user":"*""#, r#""group":"*""#, r#""user":"bob","group":"*""#] {
-            let spec = format!(r#"{{{who},"namespace":"*","resource":"*","apiGroup":"*"}}"#);
-            assert!(allows(&spec, &alice, &Method::POST, "/api/v1/nodes"), "{who}");
-            assert!(!allows(&spec, &User::anonymous(), &Method::GET, "/api/v1/nodes"), "{who}");
-            let spec = format!(r#"{{{who},"nonResourcePath":"*"}}"#);
-            assert!(allows(&spec, &alice, &Method::GET, "/metrics"), "{who}");
-            assert!(!allows(&spec, &User::anonymous(), &Method::GET, "/metrics"), "{who}");
+        for subject in [r#""user":"*""#, r#""group":"*""#, r#""user":"bob","group":"*""#] {
+            let spec = format!(r#"{{{subject},"namespace":"*","resource":"*","apiGroup":"*"}}"#);
+            assert!(allows(&spec, &alice, &Method::POST, "/api/v1/nodes"), "{subject}");
+            assert!(!allows(&spec, &User::anonymous(), &Method::GET, "/api/v1/nodes"), "{subject}");
+            let spec = format!(r#"{{{subject},"nonResourcePath":"*"}}"#);
+            assert!(allows(&spec, &alice, &Method::GET, "/metrics"), "{subject}");
+            assert!(!allows(&spec, &User::anonymous(), &Method::GET, "/metrics"), "{subject}");
         }
     }
 

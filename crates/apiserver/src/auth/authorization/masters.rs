@@ -1,4 +1,5 @@
-//! The group `system:masters`, whose members may do everything. No other module contains its name.
+//! The group `system:masters`, whose members may do everything. Other modules call these functions
+//! instead of comparing with the name of the group.
 
 use crate::auth::authentication::User;
 
@@ -12,13 +13,13 @@ pub(crate) fn member(name: &str) -> User {
 /// The groups of the client certificate of a member.
 pub(crate) const GROUPS: [&str; 1] = [GROUP];
 
-/// Whether a user is a member. Besides the authorizers, only flow control calls this, like the flow
-/// schema `exempt`.
+/// Whether a user is a member. Besides the authorizers, only flow control calls this: upstream's flow
+/// schema `exempt` selects the group.
 pub(crate) fn contains(user: &User) -> bool {
     user.is_in(GROUP)
 }
 
-/// Whether this is the name of the group.
-pub(crate) fn is_named(group: &str) -> bool {
+/// Whether `group` is the name of the group.
+pub(crate) fn is_masters_group(group: &str) -> bool {
     group == GROUP
 }

@@ -51,7 +51,7 @@ impl ConversionCache {
             generations.insert(key.clone(), found);
         }
         let found = generations.young.get(&key)?;
-        found.stored.is_like(stored).then(|| Arc::clone(&found.converted))
+        found.stored.has_same_bytes(stored).then(|| Arc::clone(&found.converted))
     }
 
     /// Adds the conversion of a stored object to `version`.

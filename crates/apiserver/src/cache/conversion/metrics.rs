@@ -74,17 +74,17 @@ impl ConversionMetrics {
         });
         registry.register(
             "apiserver_conversion_webhook_request_total",
-            "Requests to conversion webhooks, by result and what failed",
+            "Requests to conversion webhooks, by result and type of failure",
             requests.clone(),
         );
         registry.register(
             "apiserver_conversion_webhook_duration_seconds",
-            "How long they took",
+            "Duration of requests to conversion webhooks, by result and type of failure",
             durations.clone(),
         );
         registry.register(
             "apiserver_crd_conversion_webhook_duration_seconds",
-            "How long conversions by webhook took, by definition and versions",
+            "Duration of conversions by webhooks, by CRD and versions",
             conversions.clone(),
         );
         Self { requests, durations, conversions }

@@ -29,11 +29,17 @@ impl ReviewVersion {
         }
     }
 
-    /// The body of a request to convert `objects`, each in JSON, to the `apiVersion` `wanted`.
-    pub(super) fn request(self, uid: &str, wanted: &str, objects: &[Vec<u8>]) -> Vec<u8> {
-        let (api_version, wanted) = (self.api_version(), Value::from(wanted));
+    /// The body of a request to convert `objects`, each in JSON, to `desired_api_version`.
+    pub(super) fn request(
+        self,
+        uid: &str,
+        desired_api_version: &str,
+        objects: &[Vec<u8>],
+    ) -> Vec<u8> {
+        let (api_version, desired_api_version) =
+            (self.api_version(), Value::from(desired_api_version));
         let mut body = format!(
-            r#"{{"kind":"ConversionReview","apiVersion":"{api_version}","request":{{"uid":"{uid}","desiredAPIVersion":{wanted},"objects":["#
+            r#"{{"kind":"ConversionReview","apiVersion":"{api_version}","request":{{"uid":"{uid}","desiredAPIVersion":{desired_api_version},"objects":["#
         )
         .into_bytes();
         body.extend_from_slice(&objects.join(&b','));
@@ -82,26 +88,27 @@ impl ReviewVersion {
     }
 }
 
-/// Validates that the converted objects are the `originals` in the `apiVersion` `wanted`. Except for
-/// labels and annotations, their metadata is restored from the originals.
+/// Validates that the objects that the webhook returned are the `originals` in `desired_api_version`.
+/// Except for labels and annotations, their metadata is restored from the originals.
 pub(super) fn validate_objects(
-    what: &GroupVersionKind,
-    wanted: &str,
+    gvk: &GroupVersionKind,
+    desired_api_version: &str,
     originals: Vec<Object>,
-    answered: Vec<Value>,
+    returned: Vec<Value>,
 ) -> Result<Vec<Object>, String> {
-    let (found, expected) = (answered.len(), originals.len());
+    let (found, expected) = (returned.len(), originals.len());
     if found != expected {
         return Err(format!(
-            "conversion webhook for {what} returned {found} objects, expected {expected}"
+            "conversion webhook for {gvk} returned {found} objects, expected {expected}"
         ));
     }
     let mut converted = Vec::with_capacity(expected);
-    for (index, (original, answered)) in originals.into_iter().zip(answered).enumerate() {
-        let object = validate_object(wanted, original, answered).map_err(|invalid| {
-            let returned = invalid.message(index, expected);
-            format!("conversion webhook for {what} returned {returned}")
-        })?;
+    for (index, (original, returned)) in originals.into_iter().zip(returned).enumerate() {
+        let object =
+            validate_object(desired_api_version, original, returned).map_err(|invalid| {
+                let message = invalid.message(index, expected);
+                format!("conversion webhook for {gvk} returned {message}")
+            })?;
         converted.push(object);
     }
     Ok(converted)
@@ -132,18 +139,19 @@ impl InvalidObject {
 }
 
 fn validate_object(
-    wanted: &str,
+    desired_api_version: &str,
     original: Object,
-    answered: Value,
+    returned: Value,
 ) -> Result<Object, InvalidObject> {
-    let text = answered.to_string();
-    let mut object = Object::from_value(answered).unwrap_or_default();
+    let text = returned.to_string();
+    let mut object = Object::from_value(returned).unwrap_or_default();
     if object.kind().is_empty() {
         return Err(InvalidObject::Type(format!("Object 'Kind' is missing in '{text}'")));
     }
-    if object.api_version() != wanted {
+    if object.api_version() != desired_api_version {
         let found = object.api_version();
-        let why = format!("invalid groupVersion (expected {wanted}, received {found})");
+        let why =
+            format!("invalid groupVersion (expected {desired_api_version}, received {found})");
         return Err(InvalidObject::Type(why));
     }
     if object.kind() != original.kind() {
@@ -166,7 +174,7 @@ fn validate_object(
 }
 
 fn restore_metadata(mut original: Object, object: &mut Object) -> Result<(), String> {
-    let mut answered = match object.map_mut().remove("metadata") {
+    let mut returned = match object.map_mut().remove("metadata") {
         Some(Value::Object(metadata)) => metadata,
         Some(other) => {
             let found = type_name(&other);
@@ -177,7 +185,7 @@ fn restore_metadata(mut original: Object, object: &mut Object) -> Result<(), Str
     let mut metadata = std::mem::take(original.metadata_mut());
     for field in ["labels", "annotations"] {
         let before = metadata.remove(field);
-        match answered.remove(field) {
+        match returned.remove(field) {
             None | Some(Value::Null) => {}
             Some(Value::Object(map)) => {
                 validate_map(field, before.as_ref().and_then(Value::as_object), &map)?;

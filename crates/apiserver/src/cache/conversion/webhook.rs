@@ -26,7 +26,7 @@ const MAX_OBJECTS: usize = 1000;
 const MAX_BYTES: usize = 8 << 20;
 
 /// The maximum size of a response.
-const MAX_ANSWER: usize = 64 << 20;
+const MAX_RESPONSE: usize = 64 << 20;
 
 /// See the [module documentation](self).
 pub(super) struct ConversionWebhook {
@@ -44,12 +44,12 @@ impl ConversionWebhook {
         Self { review: names.find_map(ReviewVersion::from_name), client }
     }
 
-    /// Converts the objects, none of which is in the `apiVersion` `wanted`, and keeps their order. The
+    /// Converts the objects, none of which is in `desired_api_version`, and keeps their order. The
     /// error is upstream's message.
     pub(super) async fn convert(
         &self,
         storage: &Storage,
-        wanted: &str,
+        desired_api_version: &str,
         objects: Vec<Object>,
     ) -> Result<Vec<Object>, String> {
         let mut converted = Vec::with_capacity(objects.len());
@@ -64,7 +64,7 @@ impl ConversionWebhook {
                 sent.push(bytes);
                 chunk.push(object);
             }
-            converted.extend(self.convert_chunk(storage, wanted, chunk, &sent).await?);
+            converted.extend(self.convert_chunk(storage, desired_api_version, chunk, &sent).await?);
         }
         Ok(converted)
     }
@@ -72,33 +72,33 @@ impl ConversionWebhook {
     async fn convert_chunk(
         &self,
         storage: &Storage,
-        wanted: &str,
+        desired_api_version: &str,
         objects: Vec<Object>,
         sent: &[Vec<u8>],
     ) -> Result<Vec<Object>, String> {
         let review = self.review.ok_or("no supported conversion review versions")?;
-        let what = objects.first().map(Object::gvk).unwrap_or_default();
+        let gvk = objects.first().map(Object::gvk).unwrap_or_default();
         let uid = storage.entropy.uuid();
-        let request = review.request(&uid, wanted, sent);
+        let request = review.request(&uid, desired_api_version, sent);
         // A converted object is not larger than the largest object that this server accepts.
-        let limit = MAX_BODY.saturating_mul(objects.len()).min(MAX_ANSWER);
+        let limit = MAX_BODY.saturating_mul(objects.len()).min(MAX_RESPONSE);
         let started = Instant::now();
         let answer = self.call(storage, request, limit).await;
         let record = |failure| storage.conversion.record_request(failure, started.elapsed());
         let failed = |failure: Failure, why: String| {
             record(Some(failure));
-            let message = format!("conversion webhook for {what} failed: {why}");
-            tracing::warn!(wanted, message, "a conversion failed");
+            let message = format!("conversion webhook for {gvk} failed: {why}");
+            tracing::warn!(desired_api_version, message, "a conversion failed");
             message
         };
         let body = answer.map_err(|why| failed(Failure::Call, why))?;
-        let answered =
+        let returned =
             review.decode_response(&uid, &body).map_err(|why| failed(Failure::Malformed, why))?;
-        let is_whole = answered.len() == objects.len();
-        let converted = review::validate_objects(&what, wanted, objects, answered);
+        let is_complete = returned.len() == objects.len();
+        let converted = review::validate_objects(&gvk, desired_api_version, objects, returned);
         record(match &converted {
             Ok(_) => None,
-            Err(_) if is_whole => Some(Failure::Object),
+            Err(_) if is_complete => Some(Failure::Object),
             Err(_) => Some(Failure::Partial),
         });
         converted

@@ -163,14 +163,14 @@ fn the_parsed_forms_of_deleted_objects_are_removed() {
 #[test]
 fn large_objects_are_cached_up_to_a_total_size() {
     const SIZE: usize = 1 << 20;
-    const FITTING: usize = LARGE_BYTES_MAX / (SIZE + 100);
+    const FITTING: usize = MAX_LARGE_BYTES / (SIZE + 100);
     let mut fixture = Fixture::new();
     for index in 0..=FITTING {
         fixture.store(&format!("default/{index}"), SIZE);
         let is_cached = fixture.is_cached(&format!("default/{index}"));
         assert_eq!(is_cached, index < FITTING, "{index} of {FITTING}");
     }
-    assert!(fixture.large_bytes() <= LARGE_BYTES_MAX);
+    assert!(fixture.large_bytes() <= MAX_LARGE_BYTES);
     // The limit does not apply to small objects.
     fixture.store("default/small", 0);
     assert!(fixture.is_cached("default/small"));
@@ -182,5 +182,5 @@ fn large_objects_are_cached_up_to_a_total_size() {
     assert!(fixture.is_cached("default/last"));
     assert!(fixture.is_cached("default/1"));
     let cached = fixture.large_bytes();
-    assert!(((FITTING - 1) * SIZE..=LARGE_BYTES_MAX).contains(&cached), "{cached}");
+    assert!(((FITTING - 1) * SIZE..=MAX_LARGE_BYTES).contains(&cached), "{cached}");
 }

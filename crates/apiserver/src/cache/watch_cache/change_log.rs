@@ -28,8 +28,8 @@ pub(super) const MAX_BYTES: usize = 64 << 20;
 /// The memory of a change without the bytes of the replaced object.
 const CHANGE_OVERHEAD: usize = 256;
 
-/// The number of changes that are compared one by one before a binary search, whose dozen changes are
-/// not in the cache of the processor.
+/// The number of recent changes that are compared one by one before a binary search, which reads about
+/// a dozen changes that are not in the processor's cache.
 const RECENT: usize = 8;
 
 /// One change of one object.
@@ -49,18 +49,18 @@ pub(crate) struct Change {
 pub(crate) struct EncodingKey {
     /// `ADDED`, for example.
     pub event: &'static str,
-    /// The edition of the kind.
-    pub edition: Revision,
+    /// The revision of the CRD; 0 for a built-in kind.
+    pub crd_revision: Revision,
     /// The index of the version.
     pub version: usize,
-    /// The number of the form.
+    /// The number that the encoder of watch events assigns to the media type and the representation.
     pub form: u8,
     /// The time for which a Table shows ages, in seconds since 1970; 0 for other forms.
     pub second: i64,
 }
 
-/// The number of encodings of one form for different seconds. A watcher that reads a large one for
-/// longer lists again.
+/// The maximum number of encodings of one form for different seconds. A watcher that needs more
+/// seconds to read a large encoding does not find it any more, and must list again.
 const MAX_SECONDS: usize = 4;
 
 /// The encodings of a change, one for each form, which all watchers of that form share.
@@ -81,7 +81,7 @@ impl Encodings {
         }
     }
 
-    /// Removes the oldest second if there are too many.
+    /// Removes the encoding of the oldest second if there are too many.
     fn remove_oldest_second(&mut self, key: EncodingKey) {
         let is_same = |it: &EncodingKey| EncodingKey { second: key.second, ..*it } == key;
         if self.forms.iter().filter(|(it, _)| is_same(it)).count() < MAX_SECONDS {
@@ -107,8 +107,8 @@ impl Change {
         if let Some(bytes) = form.get() {
             return bytes.clone();
         }
-        // Without the lock, which the reflector takes, too: it must not wait for `encode`, nor end if
-        // `encode` panics.
+        // `encode` runs without the lock, which the reflector takes too: the reflector must not
+        // wait for `encode`, nor end if `encode` panics.
         let mut is_first = false;
         let bytes = form.get_or_init(|| {
             is_first = true;
@@ -150,7 +150,7 @@ impl Change {
         CHANGE_OVERHEAD + self.old.as_ref().map_or(0, |old| old.len())
     }
 
-    /// Ends the counting of encodings, and returns the counted memory.
+    /// Stops the counting of encodings, and returns the counted memory.
     fn leave_log(&self) -> usize {
         let mut encodings = self.encodings();
         encodings.counter = None;

@@ -52,10 +52,10 @@ pub(crate) struct Entry {
     fields: FieldCache,
 }
 
-/// Labels up to this length are compared one by one; longer ones are searched.
-const SCANNED: usize = 512;
+/// The length up to which labels are compared one by one. Longer ones are found by a binary search.
+const MAX_SCANNED_BYTES: usize = 512;
 
-/// The beginning of a served object.
+/// How the beginning of an object, with `kind` and `apiVersion`, is served.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Head<'a> {
     /// As it is stored.
@@ -71,7 +71,7 @@ impl Entry {
     pub(crate) fn of(record: &Record, prefix_len: usize) -> Self {
         let (bytes, (layout, metadata)) = match layout::find(&record.value) {
             Some(found) => (record.value.clone(), found),
-            // Another program has written it.
+            // Another program has written the record.
             None => layout::reorder(&record.value),
         };
         Self {
@@ -128,7 +128,7 @@ impl Entry {
 
     /// A label's value.
     pub(crate) fn label(&self, key: &str) -> Option<&str> {
-        if self.labels.len() > SCANNED {
+        if self.labels.len() > MAX_SCANNED_BYTES {
             return layout::find_label(&self.labels, key);
         }
         self.labels.split_terminator('\n').find_map(|it| it.strip_prefix(key)?.strip_prefix('='))
@@ -198,36 +198,36 @@ impl Entry {
 
     /// Appends the bytes up to the resourceVersion, and returns the offset of the rest.
     fn write_head(&self, out: &mut Vec<u8>, head: Head<'_>, revision: Revision) -> usize {
-        let seam = self.layout.resource_version_at();
+        let split = self.layout.resource_version_at();
         match head {
-            Head::Stored => out.extend_from_slice(&self.bytes[..seam]),
+            Head::Stored => out.extend_from_slice(&self.bytes[..split]),
             Head::Absent => {
                 out.push(b'{');
-                out.extend_from_slice(&self.bytes[self.layout.metadata_at()..seam]);
+                out.extend_from_slice(&self.bytes[self.layout.metadata_at()..split]);
             }
             Head::Version(version) => {
                 let stored = self.layout.api_version();
                 out.extend_from_slice(&self.bytes[..stored.start]);
                 out.extend_from_slice(version.as_bytes());
-                out.extend_from_slice(&self.bytes[stored.end..seam]);
+                out.extend_from_slice(&self.bytes[stored.end..split]);
             }
         }
-        // The metadata have a member before it, after it, or both.
-        let is_last = self.bytes[seam..].starts_with(b"}");
+        // The metadata have a field before the resourceVersion, after it, or both.
+        let is_last = self.bytes[split..].starts_with(b"}");
         let (before, after) = if is_last { (",", "") } else { ("", ",") };
         write!(out, "{before}\"resourceVersion\":\"{revision}\"{after}")
-            .expect("memory takes every write");
-        seam
+            .expect("a write to a Vec does not fail");
+        split
     }
 
-    /// The object in its working form, with its resourceVersion.
+    /// The parsed object with its resourceVersion.
     pub(crate) fn object(&self) -> Object {
         let mut object = self.object_as_stored();
         object.set_meta("resourceVersion", self.revision.to_string());
         object
     }
 
-    /// The object in its working form, without a resourceVersion, as it is stored.
+    /// The parsed object as it is stored, without a resourceVersion.
     pub(crate) fn object_as_stored(&self) -> Object {
         let mut reader = serde_json::Deserializer::from_slice(&self.bytes);
         // The depth was checked when the object was received.
@@ -242,12 +242,12 @@ impl Entry {
     }
 
     /// Whether another entry has the same content.
-    pub(crate) fn is_like(&self, other: &Self) -> bool {
+    pub(crate) fn has_same_bytes(&self, other: &Self) -> bool {
         self.bytes == other.bytes
     }
 
-    /// Whether `bytes`, in stored form, are the same content.
-    pub(crate) fn holds(&self, bytes: &[u8]) -> bool {
+    /// Whether the content, as it is stored, is `bytes`.
+    pub(crate) fn has_bytes(&self, bytes: &[u8]) -> bool {
         *self.bytes == *bytes
     }
 }
@@ -277,7 +277,7 @@ mod tests {
     const SECRET: &[u8] = br#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a","uid":"u","labels":{"x":"y"}},"type":"Opaque"}"#;
 
     #[test]
-    fn the_revision_of_a_built_in_kind_follows_its_uid() {
+    fn the_resource_version_of_a_built_in_kind_is_inserted_after_its_uid() {
         assert_eq!(
             written(&entry(SECRET), Head::Stored),
             r#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a","uid":"u","resourceVersion":"42","labels":{"x":"y"}},"type":"Opaque"}"#
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn the_revision_of_a_sorted_object_is_in_order() {
+    fn the_resource_version_of_a_sorted_object_is_inserted_in_order() {
         let custom = entry(
             br#"{"apiVersion":"a.b/v1","kind":"W","metadata":{"labels":{"uid":"y"},"name":"a","uid":"u"}}"#,
         );
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_is_left_out_or_replaced() {
+    fn kind_and_api_version_are_omitted_or_replaced() {
         assert!(written(&entry(SECRET), Head::Absent).starts_with(r#"{"metadata":{"name":"a","#));
         assert!(
             written(&entry(SECRET), Head::Version("v2"))
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_another_program_are_sorted() {
+    fn objects_written_by_another_program_are_sorted() {
         let entry = entry(
             br#"{"type": "Opaque", "metadata":{"name":"a"},"kind":"Secret","apiVersion":"v1"}"#,
         );

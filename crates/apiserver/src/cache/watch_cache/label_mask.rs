@@ -19,23 +19,25 @@ impl LabelMask {
         })
     }
 
-    /// The bits that all objects have that a selector selects.
-    pub(crate) fn wanted(selector: &LabelSelector) -> Self {
-        let wanted = selector.requirements().iter().map(|it| match (it.operator, &it.values[..]) {
-            (Operator::Equals | Operator::DoubleEquals | Operator::In, [value]) => {
-                bits(&[&it.key, "=", value])
-            }
-            (Operator::Exists | Operator::In | Operator::GreaterThan | Operator::LessThan, _) => {
-                bits(&[&it.key])
-            }
-            _ => 0,
-        });
-        Self(wanted.fold(0, |all, bits| all | bits))
+    /// The bits of every object that a selector can match.
+    pub(crate) fn required_by(selector: &LabelSelector) -> Self {
+        let required =
+            selector.requirements().iter().map(|it| match (it.operator, &it.values[..]) {
+                (Operator::Equals | Operator::DoubleEquals | Operator::In, [value]) => {
+                    bits(&[&it.key, "=", value])
+                }
+                (
+                    Operator::Exists | Operator::In | Operator::GreaterThan | Operator::LessThan,
+                    _,
+                ) => bits(&[&it.key]),
+                _ => 0,
+            });
+        Self(required.fold(0, |all, bits| all | bits))
     }
 
-    /// Whether an object with this mask may have the `wanted` labels.
-    pub(crate) fn may_have(self, wanted: Self) -> bool {
-        self.0 & wanted.0 == wanted.0
+    /// Whether an object with this mask may have the labels of the mask `required`.
+    pub(crate) fn may_have(self, required: Self) -> bool {
+        self.0 & required.0 == required.0
     }
 }
 
@@ -53,8 +55,8 @@ mod tests {
     use super::*;
 
     fn may_have(labels: &str, selector: &str) -> bool {
-        let wanted = LabelMask::wanted(&LabelSelector::parse(selector).unwrap());
-        LabelMask::of(labels).may_have(wanted)
+        let required = LabelMask::required_by(&LabelSelector::parse(selector).unwrap());
+        LabelMask::of(labels).may_have(required)
     }
 
     #[test]
@@ -81,8 +83,9 @@ mod tests {
 
     #[test]
     fn most_objects_that_do_not_match_are_skipped() {
-        let passed = (0..1000).filter(|it| !may_have(&format!("app=web-{it}\n"), "app=db")).count();
-        assert!(passed > 950, "{passed}");
+        let skipped =
+            (0..1000).filter(|it| !may_have(&format!("app=web-{it}\n"), "app=db")).count();
+        assert!(skipped > 950, "{skipped}");
         assert!(!may_have("", "app"));
     }
 }

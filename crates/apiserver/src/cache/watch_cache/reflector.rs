@@ -10,7 +10,7 @@
 //! A lost connection loses no event: the next watch continues after the last one. If events were
 //! compacted before they were read, the reflector lists the store, and the list replaces the
 //! snapshots of all resources. Their logs begin at the revision of the list, so that an older
-//! watcher gets 410 and lists again, too.
+//! watcher gets 410 and also lists again.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ use informer::{
 use keel::{Clock, Entropy, Tasks};
 use store::{Error, Event, Record, Revision, Store, WatchResponse};
 
-/// The store has one reflector, for which consistent reads wait, so a first failure has no delay. A
-/// watch has no timeout: the backend detects a lost connection and ends the watch.
+/// Consistent reads wait for this reflector, the only one of the store, so the first retry has no
+/// delay. A watch has no timeout: the backend detects a lost connection and ends the watch.
 const OPTIONS: ReflectorOptions = ReflectorOptions {
     page_size: u32::MAX,
     watch_timeout: None,
@@ -46,10 +46,10 @@ pub(super) fn spawn(
     tasks: &Tasks,
 ) -> watch::Receiver<ReflectorStatus> {
     let source = StoreListWatch { store: Arc::clone(&cache.store) };
-    let content: Arc<WatchCache> = Arc::clone(cache);
+    let reflector_store: Arc<WatchCache> = Arc::clone(cache);
     // There is one cache per store, so a fixed seed is sufficient for the jitter.
     let entropy = Entropy::seeded(0);
-    let reflector = Reflector::new(Arc::new(source), content, OPTIONS, clock, &entropy)
+    let reflector = Reflector::new(Arc::new(source), reflector_store, OPTIONS, clock, &entropy)
         .starting_at(revision.to_string());
     let status = reflector.status();
     let shutdown = tasks.shutdown();
@@ -134,8 +134,8 @@ fn events_of(
         resource_version: response.revision.to_string(),
         initial_events_end: false,
     });
-    // Creations are modifications, too: the version 0, which is that of an empty store, is an unknown
-    // version to the reflector, and additions do not advance it.
+    // Creations are sent as modifications: to the reflector, version 0, which is that of an empty
+    // store, is an unknown version, and an addition does not advance an unknown version.
     let events = response.events.into_iter().map(|event| match event.new {
         Some(_) => WatchEvent::Modified(StoreItem::Event(event)),
         None => WatchEvent::Deleted(StoreItem::Event(event)),

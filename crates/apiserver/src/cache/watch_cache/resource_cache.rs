@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - `snapshot` is the state after the last change in the log;
-//! - a watcher is a revision: it has the changes up to it, and requests those after it;
+//! - a watcher is represented by the revision up to which it has the changes; it requests those after
+//!   it;
 //! - a retired cache does not change.
 
 use std::sync::atomic::AtomicUsize;
@@ -29,10 +30,10 @@ pub(crate) struct ResourceCache {
     changed: Arc<WakerSet>,
 }
 
-/// The requested revision was compacted; `floor` is the oldest revision that can be watched from.
+/// The requested revision was compacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooOld {
-    /// See the type.
+    /// The oldest revision that can be watched from.
     pub floor: Revision,
 }
 
@@ -61,7 +62,7 @@ impl ResourceCache {
     }
 
     /// Whether a key belongs to this resource.
-    pub(crate) fn holds(&self, key: &str) -> bool {
+    pub(crate) fn owns_key(&self, key: &str) -> bool {
         key.strip_prefix(&*self.prefix).is_some_and(|it| it.starts_with('/'))
     }
 
@@ -76,8 +77,8 @@ impl ResourceCache {
         self.snapshot.store(Arc::new(Snapshot::of(entries, revision)));
     }
 
-    /// Ends the load: the records are those at `revision`, and the events since `floor` follow.
-    pub(crate) fn loaded(&self, revision: Revision, floor: Revision) {
+    /// Finishes the load: the records are those at `revision`, and the events after `floor` follow.
+    pub(crate) fn finish_load(&self, revision: Revision, floor: Revision) {
         self.lock().log.set_floor(floor);
         self.snapshot.rcu(|snapshot| Snapshot { revision, ..Snapshot::clone(snapshot) });
     }
@@ -90,19 +91,21 @@ impl ResourceCache {
         let entries = records
             .iter()
             .map(|record| match before.entries.get(&record.key) {
-                // The present entry may have the defaults of a later schema.
-                Some(held) if held.revision == record.modified => held.clone(),
+                // An unchanged object keeps its entry, which may have the defaults of a newer schema.
+                Some(snapshot_entry) if snapshot_entry.revision == record.modified => {
+                    snapshot_entry.clone()
+                }
                 _ => SnapshotEntry::from(Arc::new(Entry::of(record, self.prefix.len()))),
             })
-            .map(|held| (Arc::clone(&held.key), held))
+            .map(|snapshot_entry| (Arc::clone(&snapshot_entry.key), snapshot_entry))
             .collect();
         let next = Snapshot { rewrites: before.rewrites, ..Snapshot::of(entries, revision) };
         state.compact_log(revision);
         state.log.set_floor(revision);
         // The replaced objects, whose events were lost, may be in retained snapshots.
-        for (key, held) in &before.entries {
-            if next.entries.get(key).is_none_or(|now| now.revision != held.revision) {
-                state.retained.count(held, revision);
+        for (key, snapshot_entry) in &before.entries {
+            if next.entries.get(key).is_none_or(|now| now.revision != snapshot_entry.revision) {
+                state.retained.count(snapshot_entry, revision);
             }
         }
         self.snapshot.store(Arc::new(next));
@@ -150,7 +153,7 @@ impl ResourceCache {
     }
 
     /// Whether `snapshot` has the present objects.
-    pub(crate) fn is_now(&self, snapshot: &Arc<Snapshot>) -> bool {
+    pub(crate) fn is_current(&self, snapshot: &Arc<Snapshot>) -> bool {
         Arc::ptr_eq(&self.snapshot.load(), snapshot)
     }
 
@@ -235,7 +238,8 @@ impl ResourceCache {
         }
     }
 
-    /// Retires the cache if it is empty, and returns whether it is retired. It refuses later events.
+    /// Retires the cache if it is empty, and returns whether it is retired. A retired cache refuses
+    /// later events.
     pub(crate) fn retire_if_empty(&self) -> bool {
         let mut state = self.lock();
         state.retired |= self.snapshot.load().entries.is_empty();
@@ -247,18 +251,21 @@ impl ResourceCache {
     ///
     /// The objects are rewritten without the lock, followed by those that have changed meanwhile.
     pub(crate) fn rewrite(&self, rewrite: impl Fn(&Entry) -> Option<Entry>) {
-        let mut seen = self.snapshot();
-        let mut next = Snapshot::clone(&seen);
-        for (key, held) in &seen.entries {
-            if let Some(entry) = rewrite(held) {
+        // The snapshot whose objects `next` has in their rewritten form.
+        let mut base = self.snapshot();
+        let mut next = Snapshot::clone(&base);
+        for (key, snapshot_entry) in &base.entries {
+            if let Some(entry) = rewrite(snapshot_entry) {
                 next.exchange(key, Some(&Arc::new(entry)));
             }
         }
-        let catch_up = |next: &mut Snapshot, seen: &Snapshot, now: &Snapshot| {
-            for difference in seen.entries.diff(&now.entries) {
+        let catch_up = |next: &mut Snapshot, base: &Snapshot, now: &Snapshot| {
+            for difference in base.entries.diff(&now.entries) {
                 match difference {
-                    DiffItem::Add(key, held) | DiffItem::Update { new: (key, held), .. } => {
-                        let entry = rewrite(held).map_or_else(|| Arc::clone(held), Arc::new);
+                    DiffItem::Add(key, snapshot_entry)
+                    | DiffItem::Update { new: (key, snapshot_entry), .. } => {
+                        let entry = rewrite(snapshot_entry)
+                            .map_or_else(|| Arc::clone(snapshot_entry), Arc::new);
                         next.exchange(key, Some(&entry));
                     }
                     DiffItem::Remove(key, _) => next.exchange(key, None),
@@ -266,19 +273,19 @@ impl ResourceCache {
             }
             next.revision = now.revision;
         };
-        // Each pass has fewer changed objects. Under constant writes, the last few are rewritten with
-        // the lock.
+        // Usually, each pass has fewer changed objects. Under constant writes, the last few are
+        // rewritten with the lock.
         for _ in 0..MAX_UNLOCKED_REWRITES {
             let now = self.snapshot();
-            if Arc::ptr_eq(&now, &seen) {
+            if Arc::ptr_eq(&now, &base) {
                 break;
             }
-            catch_up(&mut next, &seen, &now);
-            seen = now;
+            catch_up(&mut next, &base, &now);
+            base = now;
         }
         let mut state = self.lock();
         let now = self.snapshot();
-        catch_up(&mut next, &seen, &now);
+        catch_up(&mut next, &base, &now);
         if !next.entries.ptr_eq(&now.entries) {
             next.rewrites = now.rewrites + 1;
             state.count_rewritten(&now, &next);
@@ -294,6 +301,7 @@ impl ResourceCache {
 }
 
 impl ResourceState {
+    /// Fails if the log does not have all changes after `revision`.
     fn check(&self, revision: Revision) -> Result<(), TooOld> {
         let floor = self.log.floor();
         if revision < floor { Err(TooOld { floor }) } else { Ok(()) }
@@ -305,10 +313,12 @@ impl ResourceState {
         self.retained.clear();
         for change in self.log.after(self.log.floor()) {
             let Some(new) = &change.new else { continue };
-            let was_current =
-                before.entries.get(&new.key).is_some_and(|held| Arc::ptr_eq(&held.entry, new));
+            let was_current = before
+                .entries
+                .get(&new.key)
+                .is_some_and(|snapshot_entry| Arc::ptr_eq(&snapshot_entry.entry, new));
             let now = after.entries.get(&new.key);
-            if was_current && now.is_some_and(|held| !held.shares_bytes(new)) {
+            if was_current && now.is_some_and(|snapshot_entry| !snapshot_entry.shares_bytes(new)) {
                 change.count_new();
             }
         }

@@ -61,13 +61,16 @@ impl Snapshot {
         if self.uninitialized == 0 {
             return Arc::clone(self);
         }
-        let entries = self.entries.iter().filter(|(_, held)| !held.uninitialized);
-        let entries = entries.map(|(key, held)| (Arc::clone(key), held.clone())).collect();
+        let entries =
+            self.entries.iter().filter(|(_, snapshot_entry)| !snapshot_entry.uninitialized);
+        let entries = entries
+            .map(|(key, snapshot_entry)| (Arc::clone(key), snapshot_entry.clone()))
+            .collect();
         let Self { revision, rewrites, .. } = **self;
         Arc::new(Self { entries, revision, uninitialized: 0, rewrites })
     }
 
-    /// Replaces, adds or removes an object.
+    /// Replaces or adds an object; removes it if `entry` is None.
     pub(super) fn exchange(&mut self, key: &Arc<str>, entry: Option<&Arc<Entry>>) {
         let before = match entry {
             Some(entry) => self.entries.insert(Arc::clone(key), Arc::clone(entry).into()),
@@ -87,20 +90,22 @@ impl Snapshot {
         self.labeled(prefix, start, LabelMask::default())
     }
 
-    /// The same without objects whose mask excludes the `wanted` labels.
+    /// Like [`Snapshot::under`], without the objects whose mask shows that they do not have all
+    /// `required_labels`.
     pub(crate) fn labeled(
         &self,
         prefix: &str,
         start: Option<&str>,
-        wanted: LabelMask,
+        required_labels: LabelMask,
     ) -> impl Iterator<Item = &Arc<Entry>> {
-        // The end is searched once: comparing each key would double the cost.
+        // The end of the range is found once: comparing each key with the prefix would double the
+        // cost. `0` is the character after `/` in ASCII.
         let end = prefix.strip_suffix('/').map(|it| format!("{it}0")).unwrap_or_default();
         let start = start.unwrap_or(prefix).min(&end);
         let range = (Bound::Included(start), Bound::Excluded(end.as_str()));
         self.entries
             .range::<(Bound<&str>, Bound<&str>), str>(range)
-            .filter(move |(_, held)| held.labels.may_have(wanted))
-            .map(|(_, held)| &held.entry)
+            .filter(move |(_, snapshot_entry)| snapshot_entry.labels.may_have(required_labels))
+            .map(|(_, snapshot_entry)| &snapshot_entry.entry)
     }
 }

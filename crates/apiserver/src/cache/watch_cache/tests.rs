@@ -41,7 +41,7 @@ impl Fixture {
             }
             tokio::task::yield_now().await;
         }
-        panic!("nothing sleeps");
+        panic!("the compaction does not sleep");
     }
 
     async fn delete(&self, key: &str) {
@@ -69,8 +69,8 @@ async fn the_histories_of_all_resources_together_are_bounded() {
         }
     }
     assert!(it.cache.history_bytes.load(Ordering::Relaxed) <= MAX_HISTORY_BYTES);
-    let recent = it.cache.of_prefix("/registry/group/r7");
-    assert!(recent.after(it.cache.applied() - 5, 10).is_ok(), "what is recent stays");
+    let recent = it.cache.get_or_create("/registry/group/r7");
+    assert!(recent.after(it.cache.applied() - 5, 10).is_ok(), "recent changes are kept");
 }
 
 #[tokio::test]
@@ -94,15 +94,15 @@ async fn the_cache_of_a_removed_resource_is_dropped_and_created_again_by_a_later
     let it = fixture().await;
     let (prefix, key) = ("/registry/group/r", "/registry/group/r/a");
     it.put(key, MEGABYTE).await;
-    let removed = Arc::downgrade(&it.cache.of_prefix(prefix));
+    let removed = Arc::downgrade(&it.cache.get_or_create(prefix));
     it.cache.remove(prefix);
-    assert!(removed.upgrade().is_some(), "there are objects");
+    assert!(removed.upgrade().is_some(), "a cache with objects is not removed");
     it.delete(key).await;
     it.cache.remove(prefix);
     assert!(removed.upgrade().is_none());
     assert_eq!(it.cache.history_bytes.load(Ordering::Relaxed), 0);
     it.put(key, 10).await;
-    assert!(it.cache.of_prefix(prefix).get(key).is_some());
+    assert!(it.cache.get_or_create(prefix).get(key).is_some());
 }
 
 #[tokio::test]
@@ -112,11 +112,15 @@ async fn a_resource_that_is_removed_during_a_relist_is_dropped_after_it_unless_s
     it.put("/registry/group/full/a", 10).await;
     it.cache.defer_removals();
     for prefix in prefixes {
-        it.cache.of_prefix(prefix);
+        it.cache.get_or_create(prefix);
         it.cache.remove(prefix);
     }
-    assert_eq!(it.cache.caches.load().len(), 3, "there may be objects that are not known yet");
-    it.cache.of_prefix(prefixes[1]);
+    assert_eq!(
+        it.cache.caches.load().len(),
+        3,
+        "the store may have objects that are not listed yet"
+    );
+    it.cache.get_or_create(prefixes[1]);
     it.cache.apply_deferred_removals();
     let caches = it.cache.caches.load();
     assert_eq!(prefixes.map(|prefix| caches.contains_key(prefix)), [false, true, true]);

@@ -75,7 +75,7 @@ impl Encoder {
             | Representation::PartialObjectMetadataList => 0,
         };
         let form = form + u8::from(with_columns);
-        let key = EncodingKey { event: event_type, edition: crd_revision, version, form, second };
+        let key = EncodingKey { event: event_type, crd_revision, version, form, second };
         let event = change.encoded(key, || {
             let mut out = Vec::new();
             write(cx, event_type, entry, change.revision, with_columns, &mut out);

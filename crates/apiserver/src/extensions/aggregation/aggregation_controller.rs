@@ -110,7 +110,7 @@ impl AggregationController {
         let services = catalog.resource(GROUP, "apiservices").expect("the kind is built in");
         if let Some((last, snapshot)) = registered
             && Arc::ptr_eq(last, &catalog)
-            && services.cache.is_now(snapshot)
+            && services.cache.is_current(snapshot)
         {
             return;
         }

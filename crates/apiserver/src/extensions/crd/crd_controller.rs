@@ -275,7 +275,7 @@ impl CrdController {
             tracing::warn!(name = crd.name(), "the CRD overlaps a built-in kind");
             return None;
         }
-        let cache = self.storage.cache.of_prefix(&resource.prefix);
+        let cache = self.storage.cache.get_or_create(&resource.prefix);
         if crd.deletion_timestamp().is_some() {
             creations.close();
         }

@@ -31,7 +31,7 @@ impl<'a> Rewrite<'a> {
             schema.default(object.map_mut());
         }
         let rewritten = entry.with_object(&object);
-        if !rewritten.is_like(entry) {
+        if !rewritten.has_same_bytes(entry) {
             return Some(rewritten);
         }
         // The bytes of the entry, which it shares with the store, are kept.

@@ -61,7 +61,7 @@ impl Quota {
             }
             let plural = ["pods", "services", "persistentvolumeclaims"]
                 .into_iter()
-                .find(|it| Measure::of("", it).is_some_and(|measure| measure.measures(name)))
+                .find(|it| Evaluator::of("", it).is_some_and(|it| it.matches_resource(name)))
                 .or_else(|| COUNTED.iter().copied().find(|it| it == name))?;
             Some((String::new(), plural.to_owned()))
         };
@@ -72,9 +72,9 @@ impl Quota {
 /// The resources that can be counted under their plain names, besides `count/` and the name.
 const COUNTED: &[&str] = &["configmaps", "resourcequotas", "replicationcontrollers", "secrets"];
 
-/// How the objects of a resource are measured.
+/// Computes the usage of the objects of one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Measure {
+pub enum Evaluator {
     /// By number and by the resources of their containers.
     Pods,
     /// By number, node ports and load balancers.
@@ -85,8 +85,8 @@ pub enum Measure {
     Count(Vec<String>),
 }
 
-impl Measure {
-    /// None for resources that are not counted.
+impl Evaluator {
+    /// The evaluator of a resource; None for resources that quotas do not count.
     pub fn of(group: &str, plural: &str) -> Option<Self> {
         Some(match (group, plural) {
             ("" | "events.k8s.io", "events") => return None,
@@ -101,8 +101,8 @@ impl Measure {
         })
     }
 
-    /// Whether a name in a quota says something of these objects.
-    pub fn measures(&self, name: &str) -> bool {
+    /// Whether a quota with this resource name in `spec.hard` limits these objects.
+    pub fn matches_resource(&self, name: &str) -> bool {
         match self {
             Self::Pods => {
                 let requested = name.strip_prefix("requests.");
@@ -132,8 +132,8 @@ impl Measure {
         }
     }
 
-    /// Whether a quota covers an object.
-    pub fn covered(&self, object: &Object, quota: &Quota) -> bool {
+    /// Whether the scopes of a quota select an object.
+    pub fn matches(&self, quota: &Quota, object: &Object) -> bool {
         quota.scopes.iter().all(|scope| match self {
             Self::Pods => pod_is_in_scope(object, scope),
             Self::Claims => claim_is_in_scope(object, scope),

@@ -2,7 +2,7 @@
 //!
 //! Upstream: `pkg/serviceaccount/claims.go`.
 
-use super::{LEEWAY, USER};
+use super::{LEEWAY, USERNAME_PREFIX};
 use crate::auth::authentication::User;
 use machinery::{GroupResource, Status, Value, json};
 
@@ -47,8 +47,8 @@ pub struct Reference {
 pub struct ReferencedObject {
     /// The uid of the object.
     pub uid: String,
-    /// Its deletion timestamp, in seconds since 1970, if its deletion has begun.
-    pub deletion: Option<i64>,
+    /// The deletion timestamp, in seconds since 1970, if the deletion has begun.
+    pub deletion_timestamp: Option<i64>,
 }
 
 /// Finds an object of the core group by resource, namespace and name.
@@ -57,7 +57,7 @@ pub type Lookup<'a> = &'a dyn Fn(&str, &str, &str) -> Option<ReferencedObject>;
 impl Claims {
     /// The name of the user.
     pub(super) fn subject(&self) -> String {
-        format!("{USER}{}:{}", self.namespace, self.name)
+        format!("{USERNAME_PREFIX}{}:{}", self.namespace, self.name)
     }
 
     /// The private claims (`kubernetes.io`).
@@ -106,7 +106,8 @@ impl Claims {
         lookup: Lookup<'_>,
     ) -> Result<(), String> {
         let Self { namespace, name, uid, .. } = self;
-        let is_gone = |found: &ReferencedObject| found.deletion.is_some_and(|it| it < now - LEEWAY);
+        let is_gone =
+            |found: &ReferencedObject| found.deletion_timestamp.is_some_and(|it| it < now - LEEWAY);
         let Some(account) = lookup("serviceaccounts", namespace, name) else {
             let what = GroupResource::new("", "serviceaccounts");
             return Err(Status::not_found(&what, name).message);
@@ -177,15 +178,16 @@ mod tests {
         }
     }
 
-    /// Validates the claims at second 1000, when these are the uid and the deletion of the pod.
+    /// Validates the claims at second 1000. `pod` has the uid and the deletion timestamp of the pod; None
+    /// if the pod does not exist.
     fn check(pod: Option<(&str, Option<i64>)>, expect: Result<(), &str>) {
         let lookup = |resource: &str, namespace: &str, name: &str| {
-            let (uid, deletion) = match (resource, namespace, name) {
+            let (uid, deletion_timestamp) = match (resource, namespace, name) {
                 ("serviceaccounts", "ns", "robot") => ("1", None),
                 ("pods", "ns", "p") => pod?,
                 _ => return None,
             };
-            Some(ReferencedObject { uid: uid.to_owned(), deletion })
+            Some(ReferencedObject { uid: uid.to_owned(), deletion_timestamp })
         };
         assert_eq!(claims().validate(1000, &lookup), expect.map_err(str::to_owned));
     }

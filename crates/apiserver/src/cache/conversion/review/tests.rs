@@ -4,7 +4,7 @@
 use super::*;
 use machinery::json;
 
-const WANTED: &str = "example.com/v2";
+const DESIRED_API_VERSION: &str = "example.com/v2";
 
 fn original() -> Object {
     let value = json!({"apiVersion": "example.com/v1", "kind": "Thing",
@@ -15,26 +15,28 @@ fn original() -> Object {
 
 /// Validates `count` valid objects of which the last is changed by `change`.
 fn check(count: usize, change: impl Fn(&mut Value)) -> Result<Vec<Object>, String> {
-    let good = json!({"apiVersion": WANTED, "kind": "Thing",
+    let valid = json!({"apiVersion": DESIRED_API_VERSION, "kind": "Thing",
         "metadata": {"name": "a", "namespace": "ns", "uid": "u", "labels": {"x": "y"}}});
-    let mut answered = vec![good; count];
-    change(answered.last_mut().unwrap());
-    validate_objects(&original().gvk(), WANTED, vec![original(); count], answered)
+    let mut returned = vec![valid; count];
+    change(returned.last_mut().unwrap());
+    validate_objects(&original().gvk(), DESIRED_API_VERSION, vec![original(); count], returned)
 }
 
+/// The error of [`check`], after its common prefix.
 fn refusal(count: usize, change: impl Fn(&mut Value)) -> String {
     let prefix = "conversion webhook for example.com/v1, Kind=Thing returned ";
     check(count, change).unwrap_err().strip_prefix(prefix).unwrap().to_owned()
 }
 
-fn answered(review: ReviewVersion, response: &Value) -> Result<Vec<Value>, String> {
+/// The converted objects in a review with this response.
+fn decoded(review: ReviewVersion, response: &Value) -> Result<Vec<Value>, String> {
     let kind = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
         "response": response});
     review.decode_response("the-uid", kind.to_string().as_bytes())
 }
 
 #[test]
-fn metadata_is_restored_but_for_labels_and_annotations() {
+fn metadata_except_labels_and_annotations_is_restored() {
     let converted = check(1, |it| {
         it["metadata"]["labels"] = json!({"new": "label"});
         it["metadata"]["annotations"] = json!({"new": "annotation"});
@@ -54,7 +56,7 @@ fn metadata_is_restored_but_for_labels_and_annotations() {
 }
 
 #[test]
-fn another_object_is_refused() {
+fn a_returned_object_with_another_identity_is_refused() {
     assert_eq!(
         refusal(1, |it| it["metadata"]["name"] = "b".into()),
         "invalid object: must have the same name: a != b"
@@ -92,7 +94,8 @@ fn invalid_metadata_is_refused() {
 #[test]
 fn a_wrong_number_of_objects_is_refused() {
     let error =
-        validate_objects(&original().gvk(), WANTED, vec![original()], Vec::new()).unwrap_err();
+        validate_objects(&original().gvk(), DESIRED_API_VERSION, vec![original()], Vec::new())
+            .unwrap_err();
     assert_eq!(
         error,
         "conversion webhook for example.com/v1, Kind=Thing returned 0 objects, expected 1"
@@ -100,22 +103,22 @@ fn a_wrong_number_of_objects_is_refused() {
 }
 
 #[test]
-fn a_response_is_a_success_with_the_uid_of_the_request() {
+fn a_response_must_be_a_success_with_the_uid_of_the_request() {
     let success = json!({"uid": "the-uid", "result": {"status": "Success"},
         "convertedObjects": [1]});
-    assert_eq!(answered(ReviewVersion::V1, &success), Ok(vec![json!(1)]));
+    assert_eq!(decoded(ReviewVersion::V1, &success), Ok(vec![json!(1)]));
     let mut other = success.clone();
     other["uid"] = "other".into();
     let refused = r#"expected response.uid="the-uid", got "other""#;
-    assert_eq!(answered(ReviewVersion::V1, &other), Err(refused.to_owned()));
-    assert_eq!(answered(ReviewVersion::V1Beta1, &other), Ok(vec![json!(1)]));
+    assert_eq!(decoded(ReviewVersion::V1, &other), Err(refused.to_owned()));
+    assert_eq!(decoded(ReviewVersion::V1Beta1, &other), Ok(vec![json!(1)]));
     let mut failed = success.clone();
     failed["result"] = json!({"status": "Failed"});
     let refused = "response.result.status was 'Failed', not 'Success'";
-    assert_eq!(answered(ReviewVersion::V1, &failed), Err(refused.to_owned()));
+    assert_eq!(decoded(ReviewVersion::V1, &failed), Err(refused.to_owned()));
     failed["result"]["message"] = "not today".into();
-    assert_eq!(answered(ReviewVersion::V1, &failed), Err("not today".to_owned()));
-    assert_eq!(answered(ReviewVersion::V1, &Value::Null), Err("no response provided".to_owned()));
+    assert_eq!(decoded(ReviewVersion::V1, &failed), Err("not today".to_owned()));
+    assert_eq!(decoded(ReviewVersion::V1, &Value::Null), Err("no response provided".to_owned()));
 }
 
 #[test]
@@ -134,12 +137,15 @@ fn a_body_that_is_not_a_review_is_refused() {
 
 #[test]
 fn a_request_has_the_desired_version_and_the_objects() {
-    let body =
-        ReviewVersion::V1Beta1.request("u", WANTED, &[b"{\"a\":1}".to_vec(), b"{}".to_vec()]);
+    let body = ReviewVersion::V1Beta1.request(
+        "u",
+        DESIRED_API_VERSION,
+        &[b"{\"a\":1}".to_vec(), b"{}".to_vec()],
+    );
     let body: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(body["apiVersion"], "apiextensions.k8s.io/v1beta1");
     assert_eq!(
         body["request"],
-        json!({"uid": "u", "desiredAPIVersion": WANTED, "objects": [{"a": 1}, {}]})
+        json!({"uid": "u", "desiredAPIVersion": DESIRED_API_VERSION, "objects": [{"a": 1}, {}]})
     );
 }

@@ -34,13 +34,13 @@ impl FieldCache {
         index: usize,
         lookup: impl Fn(&Selectable) -> String,
     ) -> Cow<'_, str> {
-        let mut place = self;
+        let mut cache = self;
         for _ in 0..MAX_LISTS {
-            let found = place.0.get_or_init(|| Box::new(FieldValues::new(fields, &lookup)));
+            let found = cache.0.get_or_init(|| Box::new(FieldValues::new(fields, &lookup)));
             if found.is_of(fields) {
                 return found.values.get(index).map_or(Cow::default(), |it| Cow::Borrowed(it));
             }
-            place = &found.next;
+            cache = &found.next;
         }
         fields.get(index).map_or(Cow::default(), |it| Cow::Owned(lookup(it)))
     }
@@ -88,6 +88,6 @@ mod tests {
         };
         let cache = FieldCache::default();
         cache.value(&list(), 0, |_| "1".to_owned());
-        assert_eq!(cache.value(&list(), 0, |_| unreachable!("the value is known")), "1");
+        assert_eq!(cache.value(&list(), 0, |_| unreachable!("the value is cached")), "1");
     }
 }

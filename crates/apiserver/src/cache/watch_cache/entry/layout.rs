@@ -55,19 +55,19 @@ pub(super) struct Metadata {
 
 /// The layout of bytes that this server has written; None for others.
 pub(super) fn find(bytes: &[u8]) -> Option<(Layout, Metadata)> {
-    let is_declared = bytes.starts_with(b"{\"kind\":");
-    let (version, metadata_at) = head(bytes, is_declared).or_else(|| top_level(bytes))?;
+    let in_declared_order = bytes.starts_with(b"{\"kind\":");
+    let (version, metadata_at) = head(bytes, in_declared_order).or_else(|| top_level(bytes))?;
     let object_at = metadata_at + METADATA.len() - 1;
     if bytes.get(object_at + 1) != Some(&b'"') {
         return None;
     }
     let mut metadata = Metadata::default();
-    let mut seam = None;
+    let mut resource_version_at = None;
     let mut end = object_at;
     members(&bytes[object_at..], |key, value| {
         let offset = |text: &str| text.as_ptr().addr() - bytes.as_ptr().addr();
-        if seam.is_none() && !comes_first(key, is_declared) {
-            seam = Some(offset(key) - 1);
+        if resource_version_at.is_none() && !precedes_resource_version(key, in_declared_order) {
+            resource_version_at = Some(offset(key) - 1);
         }
         end = offset(value.get()) + value.get().len();
         match key {
@@ -76,7 +76,7 @@ pub(super) fn find(bytes: &[u8]) -> Option<(Layout, Metadata)> {
             _ => {}
         }
     })?;
-    let resource_version_at = seam.unwrap_or(end);
+    let resource_version_at = resource_version_at.unwrap_or(end);
     let layout = Layout {
         version_at: u32::try_from(version.start).ok()?,
         version_len: u16::try_from(version.len()).ok()?,
@@ -87,20 +87,21 @@ pub(super) fn find(bytes: &[u8]) -> Option<(Layout, Metadata)> {
 }
 
 /// Whether a field of the metadata is before the resourceVersion.
-fn comes_first(key: &str, is_declared: bool) -> bool {
-    if is_declared {
+fn precedes_resource_version(key: &str, in_declared_order: bool) -> bool {
+    if in_declared_order {
         return matches!(key, "name" | "generateName" | "namespace" | "selfLink" | "uid");
     }
     key < "resourceVersion"
 }
 
 /// The offsets of version and metadata, if the bytes begin with them and the kind.
-fn head(bytes: &[u8], is_declared: bool) -> Option<(Range<usize>, usize)> {
-    let (first, second) = if is_declared { ("kind", "apiVersion") } else { ("apiVersion", "kind") };
+fn head(bytes: &[u8], in_declared_order: bool) -> Option<(Range<usize>, usize)> {
+    let (first, second) =
+        if in_declared_order { ("kind", "apiVersion") } else { ("apiVersion", "kind") };
     let first = text_member(bytes, 1, first)?;
     let second = text_member(bytes, first.end + 2, second)?;
     let metadata_at = second.end + 2;
-    let version = if is_declared { second } else { first };
+    let version = if in_declared_order { second } else { first };
     bytes[metadata_at..].starts_with(METADATA.as_bytes()).then_some((version, metadata_at))
 }
 

@@ -45,7 +45,7 @@ fn names(snapshot: &Snapshot) -> String {
 }
 
 #[test]
-fn an_earlier_state_is_found_by_undoing() {
+fn an_earlier_state_is_found_by_undoing_later_changes() {
     let cache = cache_after("+a +b ~a -b +c");
     assert_eq!(names(&cache.snapshot()), "a@3 c@5");
     assert_eq!(names(&cache.at(3).unwrap()), "a@3 b@2");
@@ -70,7 +70,7 @@ fn a_watcher_that_is_older_than_the_log_fails() {
 }
 
 #[test]
-fn a_retained_list_outlives_the_log() {
+fn a_retained_snapshot_can_be_read_after_its_changes_left_the_log() {
     let cache = cache_after("+a +b");
     cache.retain_snapshot(&cache.snapshot(), 2);
     for revision in 3..(3 + MAX_CHANGES as Revision + 5) {
@@ -87,12 +87,16 @@ const MEGABYTE: usize = 1 << 20;
 /// Creates and deletes `count` objects of a megabyte, from `first` on.
 fn create_and_delete(cache: &ResourceCache, first: Revision, count: u64) {
     for revision in (first..first + 2 * count).step_by(2) {
-        let made = large_record("big", revision, MEGABYTE);
-        let key = Arc::clone(&made.key);
-        let created =
-            Event { revision, key: Arc::clone(&key), new: Some(Arc::clone(&made)), old: None };
+        let created_record = large_record("big", revision, MEGABYTE);
+        let key = Arc::clone(&created_record.key);
+        let created = Event {
+            revision,
+            key: Arc::clone(&key),
+            new: Some(Arc::clone(&created_record)),
+            old: None,
+        };
         cache.apply(&created).unwrap();
-        let deleted = Event { revision: revision + 1, key, new: None, old: Some(made) };
+        let deleted = Event { revision: revision + 1, key, new: None, old: Some(created_record) };
         cache.apply(&deleted).unwrap();
     }
 }
@@ -122,11 +126,11 @@ fn deleted_objects_count_until_they_are_compacted() {
 }
 
 fn encoding(form: u8, second: i64) -> EncodingKey {
-    EncodingKey { event: "MODIFIED", edition: 1, version: 0, form, second }
+    EncodingKey { event: "MODIFIED", crd_revision: 1, version: 0, form, second }
 }
 
 #[test]
-fn encodings_of_a_few_seconds_are_kept() {
+fn encodings_of_the_last_four_seconds_are_kept() {
     let cache = cache_after("+a ~a");
     let before = cache.history_bytes();
     let change = Arc::clone(&cache.after(1, 1).unwrap()[0]);
@@ -135,8 +139,8 @@ fn encodings_of_a_few_seconds_are_kept() {
         change.encoded(encoding(1, second), || vec![0; MEGABYTE]);
     }
     assert_eq!(cache.history_bytes(), before + 5 * MEGABYTE);
-    change.encoded(encoding(0, 0), || unreachable!("it is another form"));
-    change.encoded(encoding(1, 99), || unreachable!("it is new"));
+    change.encoded(encoding(0, 0), || unreachable!("the encoding of another form is kept"));
+    change.encoded(encoding(1, 99), || unreachable!("the newest encoding is kept"));
     assert!(change.encoding(encoding(1, 1)).is_none());
     cache.compact(Revision::MAX);
     assert_eq!(cache.history_bytes(), 0);
@@ -149,13 +153,13 @@ fn encoded_events_count_as_long_as_their_change_is_in_the_log() {
     let change = Arc::clone(&cache.after(1, 1).unwrap()[0]);
     for form in 0..2 {
         change.encoded(encoding(form, 0), || vec![0; MEGABYTE]);
-        change.encoded(encoding(form, 0), || unreachable!("it is kept"));
+        change.encoded(encoding(form, 0), || unreachable!("the encoding is kept"));
     }
     assert_eq!(cache.history_bytes(), before + 2 * MEGABYTE);
     cache.compact(Revision::MAX);
     assert_eq!(cache.history_bytes(), 0);
     change.encoded(encoding(2, 0), || vec![0; MEGABYTE]);
-    assert_eq!(cache.history_bytes(), 0, "the log keeps it no more");
+    assert_eq!(cache.history_bytes(), 0, "the change has left the log");
 }
 
 #[test]
@@ -167,7 +171,7 @@ fn a_watcher_that_has_all_changes_survives_compaction() {
 }
 
 #[test]
-fn compaction_drops_the_retained_lists_from_before_it() {
+fn compaction_drops_older_retained_snapshots() {
     let cache = cache_after("+a ~a ~a");
     cache.retain_snapshot(&cache.at(1).unwrap(), 1);
     cache.retain_snapshot(&cache.at(2).unwrap(), 2);
@@ -177,7 +181,7 @@ fn compaction_drops_the_retained_lists_from_before_it() {
 }
 
 #[test]
-fn a_retained_list_that_has_too_much_memory_is_dropped() {
+fn a_retained_snapshot_with_too_much_memory_is_dropped() {
     let cache = ResourceCache::new(PREFIX, 0, &Arc::default());
     let count = (MAX_RETAINED_BYTES + MAX_BYTES) as u64 / MEGABYTE as u64 + 2;
     for revision in 1..=count {
@@ -193,7 +197,7 @@ fn a_retained_list_that_has_too_much_memory_is_dropped() {
         cache.apply(&Event { revision: count + index, key, new: None, old }).unwrap();
     };
     (1..=count / 2).for_each(delete);
-    assert!(cache.at(count).is_ok(), "the log counts what was deleted last");
+    assert!(cache.at(count).is_ok(), "the log counts the objects that were deleted last");
     (count / 2 + 1..=count).for_each(delete);
     assert!(cache.at(count).is_err());
     assert!(cache.history_bytes() <= MAX_BYTES);
@@ -266,14 +270,14 @@ fn objects_may_change_while_they_are_rewritten() {
 }
 
 #[test]
-fn replaced_objects_count_while_they_are_retained() {
+fn rewritten_objects_count_while_the_log_has_them() {
     let cache = ResourceCache::new(PREFIX, 0, &Arc::default());
     for (revision, name) in [(1, "a"), (2, "b")] {
         let new = large_record(name, revision, MEGABYTE);
         let key = Arc::clone(&new.key);
         cache.apply(&Event { revision, key, new: Some(new), old: None }).unwrap();
     }
-    // The log has the second object, the retained list has both.
+    // The log has the second object, the retained snapshot has both.
     cache.compact(1);
     cache.retain_snapshot(&cache.snapshot(), 2);
     let before = cache.history_bytes();
@@ -288,20 +292,24 @@ fn replaced_objects_count_while_they_are_retained() {
 }
 
 #[test]
-fn an_entry_that_need_not_change_stays_with_its_retained_lists() {
+fn a_rewrite_keeps_the_entries_that_it_does_not_change() {
     let cache = cache_after("+a +b");
     cache.retain_snapshot(&cache.snapshot(), 1);
     let before = cache.snapshot();
     cache.rewrite(|_| None);
-    assert!(cache.is_now(&before));
+    assert!(cache.is_current(&before));
     assert!(cache.lock().retained.get(1).is_some());
     cache.rewrite(|entry| (entry.name() == "a").then(|| entry.without_fields()));
     let after = cache.snapshot();
-    let stays = before.entries.iter().map(|(key, held)| after.entries.get(key) == Some(held));
+    let stays = before
+        .entries
+        .iter()
+        .map(|(key, snapshot_entry)| after.entries.get(key) == Some(snapshot_entry));
     assert_eq!(stays.collect::<Vec<_>>(), [false, true]);
 }
 
-/// Updates "a" and forgets how it was, so that only a retained list has that.
+/// Updates "a" and removes the change from the log, so that only a retained snapshot has the old
+/// object.
 fn update_and_compact(cache: &ResourceCache) {
     let revision = cache.snapshot().revision + 1;
     let key: Arc<str> = format!("{PREFIX}/a").into();
@@ -313,7 +321,7 @@ fn update_and_compact(cache: &ResourceCache) {
 }
 
 #[test]
-fn a_list_from_before_a_rewrite_is_not_retained() {
+fn a_snapshot_from_before_a_rewrite_is_not_retained() {
     let cache = cache_after("+a +b");
     let read = cache.snapshot();
     cache.rewrite(|entry| Some(widened(entry)));
@@ -326,7 +334,7 @@ fn a_list_from_before_a_rewrite_is_not_retained() {
 }
 
 #[test]
-fn a_list_from_before_the_log_is_not_retained() {
+fn a_snapshot_from_before_the_log_is_not_retained() {
     let cache = cache_after("+a +b");
     let read = cache.snapshot();
     update_and_compact(&cache);

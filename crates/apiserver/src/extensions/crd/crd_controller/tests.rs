@@ -77,9 +77,12 @@ async fn an_unused_prepared_resource_leaves_no_cache() {
     let plane = Arc::clone(server.plane());
     let mut controller = CrdController::new(Arc::clone(&plane.storage), plane.loopback.clone());
     controller.prepare(&established(1));
-    let cache = plane.storage.cache.of_prefix("/registry/example.com/things");
+    let cache = plane.storage.cache.get_or_create("/registry/example.com/things");
     controller.remove_unused_prepared();
     assert!(controller.prepared.is_empty());
-    assert!(!Arc::ptr_eq(&cache, &plane.storage.cache.of_prefix("/registry/example.com/things")));
+    assert!(!Arc::ptr_eq(
+        &cache,
+        &plane.storage.cache.get_or_create("/registry/example.com/things")
+    ));
     server.stop().await.unwrap();
 }

@@ -5,7 +5,7 @@ use crate::validation::testing::object;
 use machinery::json;
 
 fn used(group: &str, plural: &str, value: Value) -> String {
-    shown(&Measure::of(group, plural).unwrap().usage(&object(value)))
+    shown(&Evaluator::of(group, plural).unwrap().usage(&object(value)))
 }
 
 fn quota(spec: Value) -> Quota {
@@ -17,7 +17,7 @@ fn objects_of_all_resources_but_events_are_counted() {
     assert_eq!(used("apps", "deployments", json!({})), "count/deployments.apps=1");
     assert_eq!(used("", "secrets", json!({})), "count/secrets=1,secrets=1");
     assert_eq!(used("example.com", "things", json!({})), "count/things.example.com=1");
-    assert_eq!(Measure::of("", "events"), None);
+    assert_eq!(Evaluator::of("", "events"), None);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_claim_uses_storage_in_total_and_of_its_class() {
 #[test]
 fn a_quota_only_limits_objects_in_its_scopes() {
     let covered =
-        |quota: &Quota, spec: Value| Measure::Pods.covered(&object(json!({"spec": spec})), quota);
+        |quota: &Quota, spec: Value| Evaluator::Pods.matches(quota, &object(json!({"spec": spec})));
     let scope = |name: &str| quota(json!({"scopes": [name]}));
     assert!(covered(&scope("Terminating"), json!({"activeDeadlineSeconds": 5})));
     assert!(!covered(&scope("Terminating"), json!({})));
@@ -81,7 +81,7 @@ fn a_quota_only_limits_objects_in_its_scopes() {
     assert!(covered(&selected("NotIn", json!(["high"])), json!({})));
     assert!(covered(&selected("Exists", json!([])), high));
     assert!(!covered(&selected("Exists", json!([])), json!({})));
-    assert!(!Measure::Services.covered(&object(json!({})), &scope("Terminating")));
+    assert!(!Evaluator::Services.matches(&scope("Terminating"), &object(json!({}))));
 }
 
 #[test]
@@ -93,10 +93,10 @@ fn containers_must_set_the_requests_that_a_quota_limits() {
         )
     };
     assert_eq!(
-        Measure::Pods.missing_requests(&pod(json!({"requests": {"cpu": "1"}})), &quota),
+        Evaluator::Pods.missing_requests(&pod(json!({"requests": {"cpu": "1"}})), &quota),
         Some("must specify limits.memory for: a,b; requests.cpu for: a".to_owned())
     );
-    assert_eq!(Measure::Services.missing_requests(&pod(json!({})), &quota), None);
+    assert_eq!(Evaluator::Services.missing_requests(&pod(json!({})), &quota), None);
 }
 
 #[test]

@@ -18,7 +18,7 @@ async fn server() -> Server {
     Server::start(|request| Response::new(Full::from(request.uri().path().to_owned()))).await
 }
 
-async fn ask(proxy: &str) -> Result<String, kube_client::Error> {
+async fn get_version(proxy: &str) -> Result<String, kube_client::Error> {
     let mut config = Config::new(URL.parse().unwrap());
     config.proxy_url = Some(proxy.parse().unwrap());
     let client = connect(config, &Clock::system()).unwrap();
@@ -29,10 +29,10 @@ async fn ask(proxy: &str) -> Result<String, kube_client::Error> {
 async fn a_server_is_reached_through_a_proxy_with_a_password() {
     let server = server().await;
     let proxy = Proxy::http(server.address, "Basic dXNlcjpwQHNz").await;
-    let answer = ask(&format!("http://user:p%40ss@{}", proxy.address)).await.unwrap();
+    let answer = get_version(&format!("http://user:p%40ss@{}", proxy.address)).await.unwrap();
     assert_eq!(answer, "/version");
-    let asked = proxy.asked.lock().unwrap().clone();
-    assert_eq!(asked, ["server.invalid:8080 Basic dXNlcjpwQHNz"]);
+    let requested = proxy.requested.lock().unwrap().clone();
+    assert_eq!(requested, ["server.invalid:8080 Basic dXNlcjpwQHNz"]);
 }
 
 #[tokio::test]
@@ -40,32 +40,32 @@ async fn a_server_is_reached_through_socks() {
     let server = server().await;
     let proxy = Proxy::socks(server.address).await;
     for scheme in ["socks5", "socks5h"] {
-        let answer = ask(&format!("{scheme}://{}", proxy.address)).await.unwrap();
+        let answer = get_version(&format!("{scheme}://{}", proxy.address)).await.unwrap();
         assert_eq!(answer, "/version");
     }
-    let asked = proxy.asked.lock().unwrap().clone();
-    assert_eq!(asked, ["server.invalid:8080"; 2], "the proxy resolves the name");
+    let requested = proxy.requested.lock().unwrap().clone();
+    assert_eq!(requested, ["server.invalid:8080"; 2], "the proxy resolves the name");
 }
 
 #[tokio::test]
-async fn a_proxy_that_refuses_is_named() {
+async fn the_error_of_a_proxy_names_it_without_its_password() {
     let server = server().await;
     let proxy = Proxy::http(server.address, "Basic dXNlcjpwQHNz").await;
-    let failed = ask(&format!("http://user:wrong@{}", proxy.address)).await.unwrap_err();
-    let told = causes(&failed);
-    let named = format!("cannot connect through the proxy http://{}/", proxy.address);
-    assert!(told.contains(&named), "{told}");
-    assert!(!told.contains("wrong"), "a password is told to nobody: {told}");
+    let failed = get_version(&format!("http://user:wrong@{}", proxy.address)).await.unwrap_err();
+    let message = error_chain(&failed);
+    let expected = format!("cannot connect through the proxy http://{}/", proxy.address);
+    assert!(message.contains(&expected), "{message}");
+    assert!(!message.contains("wrong"), "the error contains the password: {message}");
 }
 
-fn causes(error: &dyn Error) -> String {
-    let mut told = error.to_string();
+fn error_chain(error: &dyn Error) -> String {
+    let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        told = format!("{told}: {error}");
+        message = format!("{message}: {error}");
         cause = error.source();
     }
-    told
+    message
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Failed answers as a [`Status`], whether they come from the server or from a proxy.
+//! Turns the error responses of a server or a proxy into a [`Status`].
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, Response, StatusCode};
@@ -9,16 +9,18 @@ use informer::ListWatchError;
 use machinery::status::Details;
 use machinery::{Reason, Status};
 
-/// The largest part of an error answer that is read.
-const LONGEST_ERROR: usize = 1 << 20;
+/// The maximum size of an error response that is read.
+const MAX_ERROR_BYTES: usize = 1 << 20;
 
-/// The answer if it is a success, or else the refusal.
-pub(crate) async fn accepted(response: Response<Body>) -> Result<Response<Body>, ListWatchError> {
+/// Returns a successful response, and turns any other one into an error.
+pub(crate) async fn error_for_status(
+    response: Response<Body>,
+) -> Result<Response<Body>, ListWatchError> {
     if response.status().is_success() {
         return Ok(response);
     }
     let (head, body) = response.into_parts();
-    let body = Limited::new(body, LONGEST_ERROR).collect().await;
+    let body = Limited::new(body, MAX_ERROR_BYTES).collect().await;
     let bytes = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     Err(ListWatchError::Refused(status_of(head.status, &head.headers, &bytes)))
 }
@@ -31,8 +33,8 @@ fn status_of(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> Status {
         Status::new(code.as_u16(), Reason::Unknown, message)
     });
     status.code = code.as_u16();
-    let advice = headers.get(RETRY_AFTER).and_then(|it| it.to_str().ok()?.trim().parse().ok());
-    if let Some(seconds) = advice {
+    let retry_after = headers.get(RETRY_AFTER).and_then(|it| it.to_str().ok()?.trim().parse().ok());
+    if let Some(seconds) = retry_after {
         let details = status.details.get_or_insert_with(|| Box::new(Details::default()));
         details.retry_after_seconds = details.retry_after_seconds.max(seconds);
     }
@@ -48,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_of_a_proxy_becomes_a_status_with_its_retry_after() {
+    fn an_error_page_of_a_proxy_becomes_a_status_with_its_retry_after() {
         let mut headers = HeaderMap::new();
         headers.insert(RETRY_AFTER, "7".parse().unwrap());
         let status = status_of(StatusCode::BAD_GATEWAY, &headers, b"<html>");
