@@ -1,5 +1,5 @@
-//! Clients that disconnect while the disk writes: the claims of their requests stay until the result
-//! of the write is known and can be read.
+//! Clients that disconnect while the disk writes: the addresses, ports and quota that their requests
+//! have allocated stay allocated until the result of the write is known and can be read.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn service(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_address_and_a_port_stay_claimed_while_their_write_is_pending() {
+async fn an_address_and_a_port_stay_allocated_while_their_write_is_pending() {
     let (plane, disk) = start().await;
     post_and_disconnect(&plane, &disk, SERVICES, &service("a")).await;
     let (code, status) = plane.post(SERVICES, &service("b")).await;
@@ -94,7 +94,7 @@ async fn a_quota_stays_charged_while_writes_are_pending() {
 }
 
 #[tokio::test]
-async fn a_request_whose_deadline_passes_keeps_its_claim_until_the_write_is_decided() {
+async fn a_request_that_times_out_keeps_its_allocations_until_the_write_ends() {
     let (plane, disk) = start().await;
     disk.stop();
     let mut waiting = disk.waiting();
@@ -140,7 +140,7 @@ async fn a_canceled_request_is_counted_with_the_outcome_of_its_write() {
     let (plane, disk) = start().await;
     post_and_disconnect(&plane, &disk, SERVICES, &service("a")).await;
     disk.resume();
-    // The first service is that of the server itself.
+    // The server itself has created the service `kubernetes`.
     let counts_both = |line: &str| {
         line.starts_with("apiserver_request_total{")
             && line.contains(r#"code="201""#)

@@ -26,8 +26,8 @@ async fn an_update_without_a_revision_overwrites_unless_the_kind_requires_one() 
     plane.create(MAPS, &map("a", &json!({"by": "one"}))).await;
     let (code, written) = plane.put(&format!("{MAPS}/a"), &map("a", &json!({"by": "two"}))).await;
     assert_eq!((code, &written["data"]["by"]), (200, &json!("two")));
-    let leases = "/apis/scheduling.k8s.io/v1/priorityclasses";
-    let path = format!("{leases}/system-node-critical");
+    let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
+    let path = format!("{classes}/system-node-critical");
     let mut class = plane.read(&path).await;
     class["metadata"].as_object_mut().unwrap().remove("resourceVersion");
     assert_eq!(plane.put(&path, &class).await.0, 200);

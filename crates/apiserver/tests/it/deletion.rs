@@ -10,7 +10,7 @@ use testenv::media_type::MERGE_PATCH;
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const NAMESPACES: &str = "/api/v1/namespaces";
 
-fn held(name: &str, finalizers: &[&str]) -> Value {
+fn with_finalizers(name: &str, finalizers: &[&str]) -> Value {
     json!({"metadata": {"name": name, "finalizers": finalizers}})
 }
 
@@ -23,7 +23,7 @@ fn pod(name: &str, node: &str) -> Value {
 async fn an_object_exists_until_its_last_finalizer_is_removed() {
     let plane = TestEnv::start().await;
     let path = format!("{MAPS}/a");
-    plane.create(MAPS, &held("a", &["example.com/one", "example.com/two"])).await;
+    plane.create(MAPS, &with_finalizers("a", &["example.com/one", "example.com/two"])).await;
     let (code, marked) = plane.delete(&path).await;
     assert_eq!(
         (code, &marked["metadata"]["deletionTimestamp"]),
@@ -31,7 +31,10 @@ async fn an_object_exists_until_its_last_finalizer_is_removed() {
     );
     plane.advance(Duration::from_mins(1));
     let again = plane.delete(&path).await.1;
-    assert_eq!(again["metadata"]["deletionTimestamp"], "2024-01-01T00:00:00Z", "it has begun");
+    assert_eq!(
+        again["metadata"]["deletionTimestamp"], "2024-01-01T00:00:00Z",
+        "the first deletion set it"
+    );
     let two = json!({"metadata": {"finalizers": ["example.com/two"]}});
     plane.merge(&path, &two).await;
     plane.read(&path).await;
@@ -43,7 +46,7 @@ async fn an_object_exists_until_its_last_finalizer_is_removed() {
 async fn a_terminating_object_refuses_new_finalizers_and_a_create_of_its_name() {
     let plane = TestEnv::start().await;
     let path = format!("{MAPS}/a");
-    plane.create(MAPS, &held("a", &["example.com/one"])).await;
+    plane.create(MAPS, &with_finalizers("a", &["example.com/one"])).await;
     plane.delete(&path).await;
     let more = json!({"metadata": {"finalizers": ["example.com/one", "example.com/two"]}});
     let (code, status) = plane.patch(&path, MERGE_PATCH, &more).await;
@@ -88,17 +91,17 @@ async fn a_grace_period_can_only_be_shortened() {
     let plane = TestEnv::start().await;
     let path = format!("{PODS}/a");
     plane.create(PODS, &pod("a", "node")).await;
-    let ask = async |seconds: i64| {
+    let delete_within = async |seconds: i64| {
         let (code, marked) =
             plane.delete_with(&path, &json!({"gracePeriodSeconds": seconds})).await;
         assert_eq!(code, 200, "{marked}");
         marked["metadata"]["deletionGracePeriodSeconds"].clone()
     };
-    assert_eq!(ask(20).await, 20);
-    assert_eq!(ask(300).await, 20);
-    assert_eq!(ask(5).await, 5);
+    assert_eq!(delete_within(20).await, 20);
+    assert_eq!(delete_within(300).await, 20);
+    assert_eq!(delete_within(5).await, 5);
     assert_eq!(plane.get(&path).await.0, 200);
-    ask(0).await;
+    delete_within(0).await;
     assert_eq!(plane.get(&path).await.0, 404);
 }
 
@@ -121,7 +124,7 @@ async fn a_propagation_policy_adds_a_finalizer_for_the_garbage_collector() {
 }
 
 #[tokio::test]
-async fn invalid_propagation_policies_are_refused() {
+async fn invalid_delete_options_are_refused() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     for options in [

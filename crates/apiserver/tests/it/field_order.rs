@@ -95,12 +95,12 @@ async fn partial_metadata_and_tables_have_the_field_order_of_go() {
 #[tokio::test]
 async fn a_custom_resource_and_a_list_of_them_are_sorted() {
     let plane = TestEnv::start().await;
-    let mut definition = things(&anything());
-    let mut second = definition["spec"]["versions"][0].clone();
+    let mut crd = things(&anything());
+    let mut second = crd["spec"]["versions"][0].clone();
     second["name"] = "v2".into();
     second["storage"] = false.into();
-    definition["spec"]["versions"].as_array_mut().unwrap().push(second);
-    plane.install_crd(&definition).await;
+    crd["spec"]["versions"].as_array_mut().unwrap().push(second);
+    plane.install_crd(&crd).await;
     let sent = json!({"apiVersion": "example.com/v1", "kind": "Thing", "spec": {"b": 1.5, "a": 2},
         "data": "<", "aaa": {"metadata": {"x": 1}}, "metadata": {"name": "t"}});
     let created = plane.send(Method::POST, THINGS, JSON, sent.to_string()).await;

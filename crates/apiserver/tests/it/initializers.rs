@@ -52,7 +52,7 @@ impl Creation {
 }
 
 /// Starts a create, and waits until the object is stored.
-async fn begun(plane: &TestEnv, path: &str, object: Value) -> Creation {
+async fn begin_create(plane: &TestEnv, path: &str, object: Value) -> Creation {
     let name = object["metadata"]["name"].as_str().unwrap().to_owned();
     let (client, collection) = (plane.client(), path.to_owned());
     let mut creating = JoinSet::new();
@@ -69,11 +69,11 @@ fn pending(object: &Value) -> Vec<&str> {
 }
 
 /// A patch that removes the first initializer.
-fn without_the_first() -> Value {
+fn removal_of_the_first() -> Value {
     json!([{"op": "remove", "path": "/metadata/initializers/pending/0"}])
 }
 
-/// The textbook's controller: it adds a container to new pods, and removes its initializer.
+/// The controller of the Envoy example: it adds a container to new pods, and removes its initializer.
 async fn inject(plane: &TestEnv, new_pods: &mut Watch) {
     let pod = new_pods.expect("ADDED").await;
     assert_eq!(pending(&pod), [ENVOY]);
@@ -88,10 +88,10 @@ async fn inject(plane: &TestEnv, new_pods: &mut Watch) {
 }
 
 #[tokio::test]
-async fn the_textbooks_sidecar_is_injected_before_the_pod_is_visible() {
+async fn an_initializer_injects_a_sidecar_before_the_pod_is_visible() {
     let plane = TestEnv::start().await;
     configure(&plane, "envoy-config", &[ENVOY], OF_PODS).await;
-    let mut everybody = plane.watch(&format!("{PODS}?watch=1")).await;
+    let mut public_watch = plane.watch(&format!("{PODS}?watch=1")).await;
     let mut controller = plane.watch(&format!("{PODS}?watch=1&includeUninitialized=true")).await;
     let pod = pod("myapp");
     let (created, ()) = tokio::join!(plane.post(PODS, &pod), inject(&plane, &mut controller));
@@ -102,7 +102,7 @@ async fn the_textbooks_sidecar_is_injected_before_the_pod_is_visible() {
     names.sort_unstable();
     assert_eq!(names, ["envoy", "main"]);
     assert_eq!(created["metadata"].get("initializers"), None);
-    let seen = everybody.expect("ADDED").await;
+    let seen = public_watch.expect("ADDED").await;
     assert_eq!(seen, plane.read(&format!("{PODS}/myapp")).await);
     assert_eq!(seen["metadata"]["resourceVersion"], created["metadata"]["resourceVersion"]);
 }
@@ -112,10 +112,10 @@ async fn an_object_is_hidden_until_all_initializers_have_finished() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &labeled("old", "app", "web")).await;
     configure(&plane, "c", &["a.example.com"], OF_MAPS).await;
-    let mut everybody = plane.watch(&format!("{MAPS}?watch=1&labelSelector=app=web")).await;
-    assert_eq!(everybody.next_summary().await, "ADDED old");
-    let creating = begun(&plane, MAPS, labeled("new", "app", "web")).await;
-    let gone = begun(&plane, MAPS, labeled("gone", "app", "web")).await;
+    let mut public_watch = plane.watch(&format!("{MAPS}?watch=1&labelSelector=app=web")).await;
+    assert_eq!(public_watch.next_summary().await, "ADDED old");
+    let creating = begin_create(&plane, MAPS, labeled("new", "app", "web")).await;
+    let gone = begin_create(&plane, MAPS, labeled("gone", "app", "web")).await;
 
     assert_eq!(plane.get(&format!("{MAPS}/new")).await.0, 404);
     for query in ["", "?labelSelector=app=web", "?limit=5", "?fieldSelector=metadata.name!=gone"] {
@@ -137,8 +137,8 @@ async fn an_object_is_hidden_until_all_initializers_have_finished() {
     plane.merge(&format!("{MAPS}/new"), &json!({"metadata": {"initializers": null}})).await;
     assert_eq!(creating.answer().await.0, 201);
     plane.merge(&format!("{MAPS}/new"), &json!({"data": {"k": "v"}})).await;
-    assert_eq!(everybody.next_summary().await, "ADDED new", "and nothing of what was never seen");
-    assert_eq!(everybody.next_summary().await, "MODIFIED new");
+    assert_eq!(public_watch.next_summary().await, "ADDED new", "`gone` was never visible");
+    assert_eq!(public_watch.next_summary().await, "MODIFIED new");
 }
 
 #[tokio::test]
@@ -146,7 +146,7 @@ async fn initializers_run_in_order_and_only_the_first_can_be_removed() {
     let plane = TestEnv::start().await;
     configure(&plane, "second", &["c.example.com"], OF_MAPS).await;
     configure(&plane, "first", &["b.example.com", "a.example.com"], OF_MAPS).await;
-    let mut creating = begun(&plane, MAPS, map("m", &json!({}))).await;
+    let mut creating = begin_create(&plane, MAPS, map("m", &json!({}))).await;
     let path = format!("{MAPS}/m");
     let shown = format!("{path}?includeUninitialized=true");
     let order = ["b.example.com", "a.example.com", "c.example.com"];
@@ -170,11 +170,11 @@ async fn initializers_run_in_order_and_only_the_first_can_be_removed() {
         assert!(message.contains(r#"lose its first initializer, "b.example.com", alone"#));
     }
     for left in [&order[1..], &order[2..]] {
-        let (code, patched) = plane.patch(&path, JSON_PATCH, &without_the_first()).await;
+        let (code, patched) = plane.patch(&path, JSON_PATCH, &removal_of_the_first()).await;
         assert_eq!((code, pending(&patched)), (200, left.to_vec()));
     }
     creating.assert_waits();
-    assert_eq!(plane.patch(&path, JSON_PATCH, &without_the_first()).await.0, 200);
+    assert_eq!(plane.patch(&path, JSON_PATCH, &removal_of_the_first()).await.0, 200);
     assert_eq!(creating.answer().await.0, 201);
     let (code, status) = plane.patch(&path, MERGE_PATCH, &list(&["d.example.com"])).await;
     let immutable = "field is immutable once initialization has completed";
@@ -185,19 +185,19 @@ async fn initializers_run_in_order_and_only_the_first_can_be_removed() {
 async fn an_uninitialized_object_allows_changes_of_immutable_fields_but_not_of_the_status() {
     let plane = TestEnv::start().await;
     configure(&plane, "c", &["a.example.com"], OF_PODS).await;
-    let creating = begun(&plane, PODS, pod("p")).await;
+    let creating = begin_create(&plane, PODS, pod("p")).await;
     let path = format!("{PODS}/p");
     let privileged = json!({"spec": {"hostNetwork": true}});
     plane.merge(&path, &privileged).await;
     let (code, status) =
         plane.patch(&path, MERGE_PATCH, &json!({"spec": {"containers": []}})).await;
-    assert_eq!(code, 422, "it is judged like a new one: {status}");
+    assert_eq!(code, 422, "the object is validated as a new one: {status}");
     let report = json!({"status": {"phase": "Running"}});
     let (code, status) = plane.patch(&format!("{path}/status"), MERGE_PATCH, &report).await;
     assert_eq!(code, 422);
     let message = status["message"].as_str().unwrap();
     assert!(message.contains("must not update status when the object is uninitialized"));
-    plane.patch(&path, JSON_PATCH, &without_the_first()).await;
+    plane.patch(&path, JSON_PATCH, &removal_of_the_first()).await;
     assert_eq!(creating.answer().await.1["spec"]["hostNetwork"], true);
     assert_eq!(
         plane.patch(&path, MERGE_PATCH, &json!({"spec": {"hostNetwork": false}})).await.0,
@@ -230,7 +230,7 @@ async fn a_failed_initialization_is_reported_and_deletes_the_object() {
     let plane = TestEnv::start().await;
     configure(&plane, "c", &["a.example.com", "b.example.com"], OF_MAPS).await;
     let mut initializer = plane.watch(&format!("{MAPS}?watch=1&includeUninitialized=true")).await;
-    let creating = begun(&plane, MAPS, map("m", &json!({}))).await;
+    let creating = begin_create(&plane, MAPS, map("m", &json!({}))).await;
     let result = json!({"status": "Failure", "code": 403, "reason": "Forbidden",
         "message": "no envoy for you", "details": {"name": "m"}});
     let patch = json!({"metadata": {"initializers": {"result": result}}});
@@ -250,7 +250,8 @@ async fn a_create_that_times_out_leaves_the_uninitialized_object() {
     let plane = TestEnv::start().await;
     configure(&plane, "c", &["a.example.com"], OF_MAPS).await;
     for (name, query, seconds) in [("a", "?timeoutSeconds=2", 2), ("b", "", 30)] {
-        let mut creating = begun(&plane, &format!("{MAPS}{query}"), map(name, &json!({}))).await;
+        let mut creating =
+            begin_create(&plane, &format!("{MAPS}{query}"), map(name, &json!({}))).await;
         plane.advance(Duration::from_secs(seconds - 1));
         creating.assert_waits();
         plane.advance(Duration::from_secs(1));
@@ -271,14 +272,14 @@ async fn two_hundred_waiting_creates_delay_no_other_request() {
     configure(&plane, "c", &["a.example.com"], OF_PODS).await;
     let mut waiting = Vec::new();
     for index in 0..200 {
-        waiting.push(begun(&plane, PODS, pod(&format!("p{index}"))).await);
+        waiting.push(begin_create(&plane, PODS, pod(&format!("p{index}"))).await);
     }
     for index in 0..20 {
         plane.create(MAPS, &map(&format!("m{index}"), &json!({}))).await;
     }
     for index in 0..200 {
         let path = format!("{PODS}/p{index}");
-        assert_eq!(plane.patch(&path, JSON_PATCH, &without_the_first()).await.0, 200);
+        assert_eq!(plane.patch(&path, JSON_PATCH, &removal_of_the_first()).await.0, 200);
     }
     for creating in waiting {
         let (code, created) = creating.answer().await;
@@ -293,9 +294,9 @@ async fn custom_resources_are_initialized_and_initializer_configurations_are_exe
     configure(&plane, "all", &["a.example.com"], ("*", "*")).await;
     // The configuration would wait for itself.
     configure(&plane, "more", &["b.example.com"], OF_PODS).await;
-    let creating = begun(&plane, THINGS, thing("t", &json!({"n": 1}))).await;
+    let creating = begin_create(&plane, THINGS, thing("t", &json!({"n": 1}))).await;
     assert_eq!(plane.get(&format!("{THINGS}/t")).await.0, 404);
-    plane.patch(&format!("{THINGS}/t"), JSON_PATCH, &without_the_first()).await;
+    plane.patch(&format!("{THINGS}/t"), JSON_PATCH, &removal_of_the_first()).await;
     assert_eq!(creating.answer().await.0, 201);
     let mut mirror = pod("mirror");
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
@@ -309,7 +310,7 @@ async fn an_object_stays_uninitialized_across_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     configure(&plane, "c", &["a.example.com"], OF_MAPS).await;
-    let creating = begun(&plane, MAPS, map("m", &json!({}))).await;
+    let creating = begin_create(&plane, MAPS, map("m", &json!({}))).await;
     plane.stop().await.unwrap();
     assert_eq!(creating.answer().await.0, 504);
 

@@ -54,7 +54,11 @@ async fn a_limit_counts_selected_objects() {
     let path = format!("{MAPS}?labelSelector=tier%3Dfront&limit=2");
     let first = plane.read(&path).await;
     assert_eq!(names(&first), ["m0", "m2"]);
-    assert_eq!(first["metadata"].get("remainingItemCount"), None, "nobody has counted them");
+    assert_eq!(
+        first["metadata"].get("remainingItemCount"),
+        None,
+        "with a selector, the remaining items are not counted"
+    );
     let rest = plane.read(&format!("{path}&continue={}", text(&first, "continue"))).await;
     assert_eq!((names(&rest), text(&rest, "continue")), (vec!["m4".to_owned()], ""));
 }
@@ -85,7 +89,8 @@ async fn a_list_at_a_future_revision_waits_for_it() {
     assert_eq!(names(&list), ["a"]);
 }
 
-/// Advances the clock by five minutes, and waits for the compaction that is due then.
+/// Advances the clock by five minutes, and lets other tasks run, so that the compaction that is due
+/// then happens.
 async fn pass_five_minutes(plane: &TestEnv) {
     plane.advance(Duration::from_mins(5));
     for _ in 0..100 {
@@ -123,19 +128,19 @@ async fn an_expired_token_comes_with_a_token_for_an_inconsistent_list() {
     }
     let first = plane.read(&format!("{THINGS}?limit=1")).await;
     let (token, revision) = (text(&first, "continue"), text(&first, "resourceVersion"));
-    // This number of paginated lists is kept beyond the log.
+    // The server retains the snapshots of the last 64 paginated lists beyond the event log.
     for turn in 0..64 {
         plane.merge(&format!("{THINGS}/b"), &json!({"spec": {"turn": turn}})).await;
         plane.read(&format!("{THINGS}?limit=1")).await;
     }
-    crate::watch::forget(&plane).await;
+    crate::watch::overflow_event_log(&plane).await;
 
     let (code, status) = plane.get(&format!("{THINGS}?limit=1&continue={token}")).await;
     assert_eq!((code, &status["reason"]), (410, &json!("Expired")));
     let other = text(&status, "continue");
     let rest = plane.read(&format!("{THINGS}?limit=1&continue={other}")).await;
     assert_eq!(names(&rest), ["b"]);
-    assert_eq!(rest["items"][0]["spec"]["turn"], 63, "it is the present one");
+    assert_eq!(rest["items"][0]["spec"]["turn"], 63, "it is the current object");
     assert_ne!(text(&rest, "resourceVersion"), revision);
 
     let exact = format!("{THINGS}?resourceVersion={revision}&resourceVersionMatch=Exact");
@@ -253,13 +258,13 @@ async fn pages_of_a_list_at_a_revision_have_that_revision() {
     plane.create(MAPS, &map("b", &json!({}))).await;
     plane.read(&format!("{MAPS}/b")).await;
     let then = then["metadata"]["resourceVersion"].as_str().unwrap();
-    let names = async |query: &str| {
+    let count = async |query: &str| {
         let list = plane.read(&format!("{MAPS}?resourceVersion={then}&{query}")).await;
         list["items"].as_array().unwrap().len()
     };
-    assert_eq!(names("limit=5").await, 1);
-    assert_eq!(names("limit=5&resourceVersionMatch=NotOlderThan").await, 2);
-    assert_eq!(names("").await, 2);
+    assert_eq!(count("limit=5").await, 1);
+    assert_eq!(count("limit=5&resourceVersionMatch=NotOlderThan").await, 2);
+    assert_eq!(count("").await, 2);
 }
 
 #[tokio::test]
@@ -314,14 +319,14 @@ fn decoded(reply: &testenv::Response) -> Value {
 async fn a_list_in_chunks_equals_its_pages_in_every_format() {
     let plane = TestEnv::start().await;
     let count = create_many(&plane).await;
-    let forms = [
+    let formats = [
         ("application/json", "items"),
         ("application/yaml", "items"),
         ("application/json;as=Table;g=meta.k8s.io;v=v1", "rows"),
         ("application/yaml;as=Table;g=meta.k8s.io;v=v1", "rows"),
         ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", "items"),
     ];
-    for (accept, member) in forms {
+    for (accept, member) in formats {
         let reply = plane.get_as(&format!("{MAPS}?includeObject=Object"), accept).await;
         let whole = decoded(&reply);
         let pages = in_pages(&plane, accept, member).await;

@@ -12,7 +12,7 @@ fn message(status: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn an_empty_number_counts_as_absent() {
+async fn an_empty_number_is_refused() {
     let plane = TestEnv::start().await;
     let empty = "strconv.ParseInt: parsing \"\": invalid syntax";
     for parameter in ["limit", "timeoutSeconds"] {
@@ -115,8 +115,8 @@ async fn field_validation_applies_to_patches() {
             "Invalid JSON Patch",
         ),
     ];
-    for (media, patch, judged, ignored) in cases {
-        assert_eq!(message(&plane.patch(&path, media, &patch).await.1), judged);
+    for (media, patch, warned, ignored) in cases {
+        assert_eq!(message(&plane.patch(&path, media, &patch).await.1), warned);
         assert_eq!(message(&plane.patch(&ignoring, media, &patch).await.1), ignored);
     }
     let odd = json!([{"op": "add", "path": "/data", "value": {"k": "v"}, "foo": 1}]);
@@ -198,7 +198,7 @@ async fn a_scale_body_must_be_a_scale() {
 }
 
 #[tokio::test]
-async fn malformed_paths_are_not_found() {
+async fn malformed_paths_get_the_responses_of_upstream() {
     let plane = TestEnv::start().await;
     for (path, expect) in [
         ("//api", "404 page not found\n"),
@@ -217,7 +217,7 @@ async fn malformed_paths_are_not_found() {
 }
 
 #[tokio::test]
-async fn head_is_supported_for_reads_only() {
+async fn head_is_supported_for_custom_resources_and_discovery() {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
     let head = async |path: &str| plane.send(Method::HEAD, path, "", "").await.code;
@@ -248,8 +248,8 @@ async fn health_checks_can_be_excluded() {
 #[tokio::test]
 async fn a_refused_impersonation_names_the_missing_permission() {
     let plane = TestEnv::start().await;
-    let acting = plane.unauthenticated().with_header("impersonate-user", "bob");
-    let reply = acting.send(Method::GET, MAPS, "", "").await;
+    let impersonating = plane.unauthenticated().with_header("impersonate-user", "bob");
+    let reply = impersonating.send(Method::GET, MAPS, "", "").await;
     assert_eq!(reply.headers["x-content-type-options"], "nosniff");
     let expect = "configmaps is forbidden: User \"system:anonymous\" cannot impersonate-on:user-info:list resource \"configmaps\" in API group \"\" in the namespace \"default\"";
     assert_eq!(message(&reply.value()), expect);
@@ -271,9 +271,9 @@ async fn a_watch_with_an_elapsed_timeout_is_empty() {
 async fn events_ignore_propagation_policies() {
     let plane = TestEnv::start().await;
     let events = "/api/v1/namespaces/default/events";
-    let about = json!({"metadata": {"name": "e"},
+    let event = json!({"metadata": {"name": "e"},
         "involvedObject": {"namespace": "default", "kind": "Pod", "name": "p"}});
-    plane.create(events, &about).await;
+    plane.create(events, &event).await;
     let path = format!("{events}/e");
     assert_eq!(plane.delete(&format!("{path}?propagationPolicy=Orphan")).await.0, 200);
     assert_eq!(plane.get(&path).await.0, 404);
@@ -289,7 +289,7 @@ async fn a_token_review_requires_a_token() {
 }
 
 #[tokio::test]
-async fn an_empty_table_with_times_has_null_rows() {
+async fn an_empty_table_with_default_columns_has_null_rows() {
     const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
     let plane = TestEnv::start().await;
     let rows = async |path: &str| plane.get_as(path, TABLE).await.value()["rows"].clone();
@@ -298,7 +298,7 @@ async fn an_empty_table_with_times_has_null_rows() {
 }
 
 #[tokio::test]
-async fn the_path_name_of_a_create_of_a_custom_resource_is_ignored() {
+async fn a_name_in_the_path_of_a_create_of_a_custom_resource_is_ignored() {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
     let created = plane.create(&format!("{THINGS}/other"), &thing("a", &json!({}))).await;

@@ -1,6 +1,6 @@
 //! Admission policies: expressions that validate and mutate objects.
 
-mod changing;
+mod mutating;
 
 use http::Method;
 
@@ -16,7 +16,7 @@ const MUTATING_BINDINGS: &str =
     "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings";
 
 /// The `matchConstraints` of a policy for config maps.
-fn about_maps() -> Value {
+fn config_map_rules() -> Value {
     json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
         "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}]})
 }
@@ -24,7 +24,7 @@ fn about_maps() -> Value {
 /// A policy for config maps, with further fields of its spec.
 fn policy(name: &str, spec: &Value) -> Value {
     let mut policy =
-        json!({"metadata": {"name": name}, "spec": {"matchConstraints": about_maps()}});
+        json!({"metadata": {"name": name}, "spec": {"matchConstraints": config_map_rules()}});
     for (key, value) in spec.as_object().unwrap() {
         policy["spec"][key] = value.clone();
     }
@@ -42,36 +42,36 @@ fn binding(name: &str, spec: &Value) -> Value {
 }
 
 /// A plane with a bound policy for config maps.
-async fn governed(spec: &Value) -> TestEnv {
+async fn plane_with_policy(spec: &Value) -> TestEnv {
     let plane = TestEnv::start().await;
-    govern(&plane, "p", spec).await;
+    create_policy(&plane, "p", spec).await;
     plane
 }
 
-async fn govern(plane: &TestEnv, name: &str, spec: &Value) {
+async fn create_policy(plane: &TestEnv, name: &str, spec: &Value) {
     plane.create(POLICIES, &policy(name, spec)).await;
     plane.create(BINDINGS, &binding(name, &json!({}))).await;
 }
 
 /// A plane with a bound mutating policy for config maps.
-async fn mutated(mutations: &Value) -> TestEnv {
+async fn plane_with_mutations(mutations: &Value) -> TestEnv {
     let plane = TestEnv::start().await;
     let spec = json!({"reinvocationPolicy": "Never", "mutations": mutations});
-    mutate(&plane, "p", &spec).await;
+    create_mutating_policy(&plane, "p", &spec).await;
     plane
 }
 
-async fn mutate(plane: &TestEnv, name: &str, spec: &Value) {
+async fn create_mutating_policy(plane: &TestEnv, name: &str, spec: &Value) {
     plane.create(MUTATING, &policy(name, spec)).await;
     let binding = json!({"metadata": {"name": name}, "spec": {"policyName": name}});
     plane.create(MUTATING_BINDINGS, &binding).await;
 }
 
-fn applied(expression: &str) -> Value {
+fn apply_configuration(expression: &str) -> Value {
     json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}})
 }
 
-fn patched(expression: &str) -> Value {
+fn json_patch(expression: &str) -> Value {
     json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}})
 }
 
@@ -79,12 +79,12 @@ fn patched(expression: &str) -> Value {
 async fn refusal(plane: &TestEnv, object: &Value) -> (u16, String) {
     let (code, status) = plane.post(MAPS, object).await;
     let message = status["message"].as_str().unwrap_or_else(|| panic!("not refused: {status}"));
-    let told = message.split_once("denied request: ").map_or(message, |(_, told)| told);
-    (code, told.to_owned())
+    let denial = message.split_once("denied request: ").map_or(message, |(_, denial)| denial);
+    (code, denial.to_owned())
 }
 
-/// The error of a policy that cannot be stored.
-async fn refused(plane: &TestEnv, path: &str, policy: &Value) -> Vec<String> {
+/// Sends an invalid policy, and returns its errors: each field and the first line of its message.
+async fn validation_errors(plane: &TestEnv, path: &str, policy: &Value) -> Vec<String> {
     let (code, status) = plane.post(path, policy).await;
     assert_eq!(code, 422, "{status}");
     let causes = status["details"]["causes"].as_array().unwrap().iter();
@@ -95,13 +95,13 @@ async fn refused(plane: &TestEnv, path: &str, policy: &Value) -> Vec<String> {
     causes.map(line).collect()
 }
 
-async fn sent(plane: &TestEnv, object: &Value) -> Response {
+async fn post(plane: &TestEnv, object: &Value) -> Response {
     plane.send(Method::POST, MAPS, JSON, object.to_string()).await
 }
 
 #[tokio::test]
 async fn the_first_denial_has_the_message_of_its_policy() {
-    let plane = governed(&json!({"validations": [
+    let plane = plane_with_policy(&json!({"validations": [
         {"expression": "object.metadata.name != 'x'", "message": "not x"},
         {"expression": "object.data.size() < 2 ", "reason": "Forbidden"},
         {"expression": "'a' in object.data", "message": "no a",
@@ -110,26 +110,27 @@ async fn the_first_denial_has_the_message_of_its_policy() {
     .await;
     let one = map("a", &json!({"b": "1"}));
     let (code, status) = plane.post(MAPS, &one).await;
-    let told = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request: only b";
+    let expected = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request: only b";
     assert_eq!((code, &status["reason"]), (422, &json!("Invalid")));
-    assert_eq!(status["message"], format!("configmaps \"a\" is forbidden: {told}"));
-    assert_eq!(status["details"]["causes"], json!([{"message": told}]));
+    assert_eq!(status["message"], format!("configmaps \"a\" is forbidden: {expected}"));
+    assert_eq!(status["details"]["causes"], json!([{"message": expected}]));
     let two = map("a", &json!({"b": "1", "c": "1"}));
-    let told = (403, "failed expression: object.data.size() < 2".to_owned());
-    assert_eq!(refusal(&plane, &two).await, told);
+    let expected = (403, "failed expression: object.data.size() < 2".to_owned());
+    assert_eq!(refusal(&plane, &two).await, expected);
     plane.create(MAPS, &map("a", &json!({"a": "1"}))).await;
 }
 
 #[tokio::test]
 async fn a_validation_action_can_be_a_warning() {
     let plane =
-        governed(&json!({"validations": [{"expression": "false", "message": "never"}]})).await;
+        plane_with_policy(&json!({"validations": [{"expression": "false", "message": "never"}]}))
+            .await;
     let path = format!("{BINDINGS}/p");
     plane.merge(&path, &json!({"spec": {"validationActions": ["Warn", "Audit"]}})).await;
-    let reply = sent(&plane, &map("a", &json!({}))).await;
+    let reply = post(&plane, &map("a", &json!({}))).await;
     assert_eq!(reply.code, 201);
-    let told = "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p': never";
-    assert_eq!(reply.warnings(), [told]);
+    let expected = "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p': never";
+    assert_eq!(reply.warnings(), [expected]);
 }
 
 #[tokio::test]
@@ -137,7 +138,7 @@ async fn an_expression_over_the_cost_budget_is_stopped() {
     let endless = "[1, 2, 3, 4, 5, 6, 7, 8, 9].all(a, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(b, \
         [1, 2, 3, 4, 5, 6, 7, 8, 9].all(c, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(d, \
         [1, 2, 3, 4, 5, 6, 7, 8, 9].all(e, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(f, a + b > 0))))))";
-    let plane = governed(&json!({"validations": [{"expression": endless}]})).await;
+    let plane = plane_with_policy(&json!({"validations": [{"expression": endless}]})).await;
     let object = map("a", &json!({}));
     let why = format!(
         "expression '{endless}' resulted in error: operation cancelled: actual cost limit exceeded"
@@ -145,9 +146,9 @@ async fn an_expression_over_the_cost_budget_is_stopped() {
     assert_eq!(refusal(&plane, &object).await, (422, why));
 
     // Each uses most of the budget of an expression, and together they exceed the total budget.
-    let asks = "authorizer.path('/a').check('get').allowed() && \
+    let checks = "authorizer.path('/a').check('get').allowed() && \
         authorizer.path('/b').check('get').allowed()";
-    let many = json!({"spec": {"validations": vec![json!({"expression": asks}); 15]}});
+    let many = json!({"spec": {"validations": vec![json!({"expression": checks}); 15]}});
     plane.merge(&format!("{POLICIES}/p"), &many).await;
     let why = "validation failed due to running out of cost budget, no further validation rules will be run";
     assert_eq!(refusal(&plane, &object).await, (422, why.to_owned()));
@@ -159,17 +160,17 @@ async fn an_expression_over_the_cost_budget_is_stopped() {
 #[tokio::test]
 async fn the_failure_policy_decides_on_errors() {
     let spec = |failure| json!({"failurePolicy": failure, "validations": [{"expression": "object.data.a == 'x'"}]});
-    let plane = governed(&spec("Fail")).await;
+    let plane = plane_with_policy(&spec("Fail")).await;
     let object = map("a", &json!({}));
     let why = "expression 'object.data.a == 'x'' resulted in error: no such key: data";
     assert_eq!(refusal(&plane, &object).await, (422, why.to_owned()));
-    let plane = governed(&spec("Ignore")).await;
+    let plane = plane_with_policy(&spec("Ignore")).await;
     plane.create(MAPS, &object).await;
 }
 
 #[tokio::test]
 async fn variables_are_evaluated_lazily() {
-    let plane = governed(&json!({
+    let plane = plane_with_policy(&json!({
         "variables": [
             {"name": "data", "expression": "object.?data.orValue({})"},
             {"name": "broken", "expression": "object.nothing"},
@@ -179,15 +180,15 @@ async fn variables_are_evaluated_lazily() {
     }))
     .await;
     plane.create(MAPS, &map("a", &json!({"one": "1"}))).await;
-    let told = "expression 'variables.count < 2 || variables.broken == 1' resulted in error: \
+    let expected = "expression 'variables.count < 2 || variables.broken == 1' resulted in error: \
         composited variable \"broken\" fails to evaluate: no such key: nothing";
     let two = map("b", &json!({"one": "1", "two": "2"}));
-    assert_eq!(refusal(&plane, &two).await, (422, told.to_owned()));
+    assert_eq!(refusal(&plane, &two).await, (422, expected.to_owned()));
 }
 
 #[tokio::test]
 async fn a_policy_can_use_request_namespace_and_authorizer() {
-    let plane = governed(&json!({"validations": [
+    let plane = plane_with_policy(&json!({"validations": [
         {"expression": "request.operation == 'CREATE' ? oldObject == null : oldObject.data.n == '1'"},
         {"expression": "request.kind.kind == 'ConfigMap' && request.resource.version == 'v1'"},
         {"expression": "request.name == object.metadata.name && request.namespace == 'default'"},
@@ -208,7 +209,7 @@ async fn a_policy_can_use_request_namespace_and_authorizer() {
 
 #[tokio::test]
 async fn match_conditions_skip_a_policy() {
-    let plane = governed(&json!({
+    let plane = plane_with_policy(&json!({
         "matchConditions": [
             {"name": "broken", "expression": "object.data.nothing == ''"},
             {"name": "not-a", "expression": "object.metadata.name != 'a'"},
@@ -217,13 +218,13 @@ async fn match_conditions_skip_a_policy() {
     }))
     .await;
     plane.create(MAPS, &map("a", &json!({}))).await;
-    let told = "expression 'object.data.nothing == ''' resulted in error: no such key: data";
-    assert_eq!(refusal(&plane, &map("b", &json!({}))).await, (422, told.to_owned()));
+    let expected = "expression 'object.data.nothing == ''' resulted in error: no such key: data";
+    assert_eq!(refusal(&plane, &map("b", &json!({}))).await, (422, expected.to_owned()));
 }
 
 #[tokio::test]
 async fn match_constraints_select_requests() {
-    let plane = governed(&json!({
+    let plane = plane_with_policy(&json!({
         "matchConstraints": {
             "objectSelector": {"matchLabels": {"watched": "yes"}},
             "resourceRules": [{"apiGroups": ["events.k8s.io"], "apiVersions": ["v1"],
@@ -245,8 +246,8 @@ async fn match_constraints_select_requests() {
     event["involvedObject"] = json!({"namespace": "default"});
     let (code, status) = plane.post("/api/v1/namespaces/default/events", &event).await;
     assert_eq!(code, 422, "{status}");
-    let told = status["message"].as_str().unwrap();
-    assert!(told.ends_with("denied request: events.k8s.io events.k8s.io/v1"), "{told}");
+    let message = status["message"].as_str().unwrap();
+    assert!(message.ends_with("denied request: events.k8s.io events.k8s.io/v1"), "{message}");
 }
 
 #[tokio::test]
@@ -270,7 +271,7 @@ async fn a_namespace_selector_matches_the_labels_of_a_namespace_itself() {
         "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"],
             "resources": ["namespaces"], "scope": "Cluster"}],
     });
-    let plane = governed(&json!({"matchConstraints": namespaces, "validations": [
+    let plane = plane_with_policy(&json!({"matchConstraints": namespaces, "validations": [
         {"expression": "namespaceObject == null && request.namespace == 'a'"}]}))
     .await;
     let namespace = |name: &str, strict: &str| json!({"metadata": {"name": name, "labels": {"strict": strict}}});
@@ -292,7 +293,7 @@ async fn match_policy_exact_excludes_other_versions() {
     };
     let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}});
     for (policy, expected) in [("Exact", 201), ("Equivalent", 422)] {
-        let plane = governed(&exact(policy)).await;
+        let plane = plane_with_policy(&exact(policy)).await;
         let (code, _) = plane.post("/api/v1/namespaces/default/events", &event).await;
         assert_eq!(code, expected, "{policy}");
     }
@@ -302,7 +303,7 @@ async fn match_policy_exact_excludes_other_versions() {
 async fn policies_are_not_subject_to_policies() {
     let everything = json!({"resourceRules": [{"apiGroups": ["*"], "apiVersions": ["*"],
         "operations": ["*"], "resources": ["*"]}]});
-    let plane = governed(&json!({"matchConstraints": everything,
+    let plane = plane_with_policy(&json!({"matchConstraints": everything,
         "validations": [{"expression": "false"}]}))
     .await;
     assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 422);
@@ -320,8 +321,8 @@ async fn parameters_are_selected_by_name_or_labels() {
     let by_name = json!({"paramRef": {"name": "two", "parameterNotFoundAction": "Deny"}});
     plane.create(BINDINGS, &binding("p", &by_name)).await;
     let three = map("a", &json!({"a": "", "b": "", "c": ""}));
-    let told = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
-    assert_eq!(refusal(&plane, &three).await, (422, told.to_owned()));
+    let expected = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
+    assert_eq!(refusal(&plane, &three).await, (422, expected.to_owned()));
     let secrets = "/api/v1/namespaces/default/secrets";
     for (name, max) in [("four", "4"), ("two", "2")] {
         let labels = json!({"max": max, "kind": "limit"});
@@ -340,9 +341,10 @@ async fn parameters_are_selected_by_name_or_labels() {
 
 #[tokio::test]
 async fn a_policy_with_an_unknown_parameter_kind_denies_all_requests() {
-    let plane = governed(&json!({"paramKind": {"apiVersion": "example.com/v1", "kind": "Limit"},
+    let plane =
+        plane_with_policy(&json!({"paramKind": {"apiVersion": "example.com/v1", "kind": "Limit"},
         "validations": [{"expression": "true"}]}))
-    .await;
+        .await;
     let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
     assert_eq!(code, 422);
     assert_eq!(
@@ -354,17 +356,17 @@ async fn a_policy_with_an_unknown_parameter_kind_denies_all_requests() {
 #[tokio::test]
 async fn an_audit_annotation_that_fails_is_a_failure() {
     let annotate = |expression: &str| json!({"auditAnnotations": [{"key": "size", "valueExpression": expression}]});
-    let plane = governed(&annotate("string(object.data.size())")).await;
+    let plane = plane_with_policy(&annotate("string(object.data.size())")).await;
     plane.create(MAPS, &map("a", &json!({"a": "b"}))).await;
-    let told = "expression 'string(object.data.size())' resulted in error: no such key: data";
-    assert_eq!(refusal(&plane, &map("b", &json!({}))).await, (422, told.to_owned()));
+    let expected = "expression 'string(object.data.size())' resulted in error: no such key: data";
+    assert_eq!(refusal(&plane, &map("b", &json!({}))).await, (422, expected.to_owned()));
 }
 
 #[tokio::test]
 async fn deletes_are_validated_with_the_old_object() {
     let deletion = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
         "operations": ["DELETE"], "resources": ["configmaps"]}]});
-    let plane = governed(&json!({"matchConstraints": deletion,
+    let plane = plane_with_policy(&json!({"matchConstraints": deletion,
         "validations": [{"expression": "object == null && !('keep' in oldObject.data)"}]}))
     .await;
     plane.create(MAPS, &map("a", &json!({"keep": ""}))).await;
@@ -386,7 +388,7 @@ async fn a_policy_with_invalid_expressions_is_refused() {
         "auditAnnotations": [{"key": "k", "valueExpression": "1"}],
     });
     assert_eq!(
-        refused(&plane, POLICIES, &policy("p", &spec)).await,
+        validation_errors(&plane, POLICIES, &policy("p", &spec)).await,
         [
             "spec.matchConditions[0].expression: Invalid value: \"variables.n == 1\": compilation failed: ERROR: <input>:1:1: undeclared reference to 'variables' (in container '')",
             "spec.variables[0].expression: Invalid value: \"params.n\": compilation failed: ERROR: <input>:1:1: undeclared reference to 'params' (in container '')",
@@ -397,10 +399,11 @@ async fn a_policy_with_invalid_expressions_is_refused() {
         ]
     );
     let spec = json!({"reinvocationPolicy": "Never", "mutations": [
-        applied("{'data': {}}"), patched("[]"), patched("[JSONPatch{op: 1}]"), applied("Object{}"),
+        apply_configuration("{'data': {}}"), json_patch("[]"), json_patch("[JSONPatch{op: 1}]"),
+        apply_configuration("Object{}"),
     ]});
     assert_eq!(
-        refused(&plane, MUTATING, &policy("p", &spec)).await,
+        validation_errors(&plane, MUTATING, &policy("p", &spec)).await,
         [
             "spec.mutations[0].applyConfiguration.expression: Invalid value: \"{'data': {}}\": must evaluate to Object but got map(string, map(dyn, dyn))",
             "spec.mutations[1].jsonPatch.expression: Invalid value: \"[]\": must evaluate to list(JSONPatch) but got list(dyn)",
@@ -415,16 +418,16 @@ async fn policies_apply_to_custom_resources() {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object",
         "properties": {"size": {"type": "integer"}, "color": {"type": "string"}}}}});
     plane.install_crd(&things(&schema)).await;
-    let about = json!({"resourceRules": [{"apiGroups": ["example.com"], "apiVersions": ["v1"],
-        "operations": ["*"], "resources": ["things"]}]});
-    let judging = json!({"matchConstraints": about, "validations": [
+    let match_constraints = json!({"resourceRules": [{"apiGroups": ["example.com"],
+        "apiVersions": ["v1"], "operations": ["*"], "resources": ["things"]}]});
+    let validating = json!({"matchConstraints": match_constraints, "validations": [
         {"expression": "object.spec.size < 5 && object.spec.color == 'red'"}]});
-    govern(&plane, "p", &judging).await;
-    let about = json!({"resourceRules": [{"apiGroups": ["example.com"], "apiVersions": ["v1"],
-        "operations": ["CREATE"], "resources": ["things"]}]});
-    let changing = json!({"matchConstraints": about, "reinvocationPolicy": "Never",
-        "mutations": [applied("Object{spec: Object.spec{color: 'red'}}")]});
-    mutate(&plane, "p", &changing).await;
+    create_policy(&plane, "p", &validating).await;
+    let match_constraints = json!({"resourceRules": [{"apiGroups": ["example.com"],
+        "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["things"]}]});
+    let mutating = json!({"matchConstraints": match_constraints, "reinvocationPolicy": "Never",
+        "mutations": [apply_configuration("Object{spec: Object.spec{color: 'red'}}")]});
+    create_mutating_policy(&plane, "p", &mutating).await;
     let created = plane.create(THINGS, &thing("a", &json!({"size": 1}))).await;
     assert_eq!(created["spec"], json!({"size": 1, "color": "red"}));
     assert_eq!(plane.post(THINGS, &thing("b", &json!({"size": 5}))).await.0, 422);
@@ -432,7 +435,7 @@ async fn policies_apply_to_custom_resources() {
 
 #[tokio::test]
 async fn a_changed_policy_applies_to_the_next_request() {
-    let plane = governed(&json!({"validations": [{"expression": "false"}]})).await;
+    let plane = plane_with_policy(&json!({"validations": [{"expression": "false"}]})).await;
     assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 422);
     let open = json!({"spec": {"validations": [{"expression": "true"}]}});
     plane.merge(&format!("{POLICIES}/p"), &open).await;
@@ -450,7 +453,7 @@ async fn many_variables_can_depend_on_each_other() {
         let expression = deep(&format!("variables.v{}", index - 1));
         variables.push(json!({"name": format!("v{index}"), "expression": expression}));
     }
-    let plane = governed(&json!({"variables": variables, "validations": [
+    let plane = plane_with_policy(&json!({"variables": variables, "validations": [
         {"expression": "variables.v99 != 1", "messageExpression": "string(variables.v99)"}]}))
     .await;
     assert_eq!(refusal(&plane, &map("a", &json!({}))).await, (422, "1".to_owned()));
@@ -458,27 +461,27 @@ async fn many_variables_can_depend_on_each_other() {
 
 #[tokio::test]
 async fn a_variable_that_depends_on_itself_fails() {
-    let plane = governed(&json!({
+    let plane = plane_with_policy(&json!({
         "variables": [{"name": "a", "expression": "1"}, {"name": "a", "expression": "variables.a"}],
         "validations": [{"expression": "variables.a == 1"}],
     }))
     .await;
-    let (code, told) = refusal(&plane, &map("a", &json!({}))).await;
+    let (code, message) = refusal(&plane, &map("a", &json!({}))).await;
     assert_eq!(code, 422);
-    assert!(told.ends_with("it depends on itself"), "{told}");
+    assert!(message.ends_with("it depends on itself"), "{message}");
 }
 
 #[tokio::test]
 async fn a_collection_delete_has_no_name_in_its_request() {
-    let about = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
+    let match_constraints = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
         "operations": ["DELETE"], "resources": ["configmaps"]}]});
-    let plane = governed(&json!({"matchConstraints": about, "validations": [
+    let plane = plane_with_policy(&json!({"matchConstraints": match_constraints, "validations": [
         {"expression": "has(object.metadata) || has(request.name)"}]}))
     .await;
     plane.create(MAPS, &labeled("a", "l", "1")).await;
     let (code, status) = plane.delete(&format!("{MAPS}?labelSelector=l")).await;
-    let told = "configmaps \"Unknown\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: failed expression: has(object.metadata) || has(request.name)";
-    assert_eq!((code, status["message"].as_str().unwrap()), (422, told));
+    let expected = "configmaps \"Unknown\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: failed expression: has(object.metadata) || has(request.name)";
+    assert_eq!((code, status["message"].as_str().unwrap()), (422, expected));
     let (code, status) = plane.delete(&format!("{MAPS}/a")).await;
     assert_eq!(code, 200, "{status}");
 }

@@ -69,7 +69,7 @@ async fn a_patch_cannot_change_the_kind() {
 }
 
 #[tokio::test]
-async fn the_metadata_of_an_embedded_resource_has_a_type() {
+async fn the_metadata_of_an_embedded_resource_is_decoded_as_object_meta() {
     let plane = plane().await;
     let embedded = |metadata: Value| {
         thing("a", &json!({"t": {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}}))
@@ -115,7 +115,7 @@ async fn a_page_of_a_collection_can_be_deleted() {
 }
 
 #[tokio::test]
-async fn a_patch_ignores_the_uid_and_an_update_requires_it() {
+async fn another_uid_is_refused_and_a_creation_timestamp_is_ignored() {
     let plane = TestEnv::start().await;
     let mut whole = plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
@@ -161,9 +161,9 @@ async fn an_invalid_patch_has_the_message_of_its_type() {
 #[tokio::test]
 async fn watches_of_a_deprecated_version_get_a_warning() {
     let plane = TestEnv::start().await;
-    let mut definition = things(&anything());
-    definition["spec"]["versions"][0]["deprecated"] = true.into();
-    plane.install_crd(&definition).await;
+    let mut crd = things(&anything());
+    crd["spec"]["versions"][0]["deprecated"] = true.into();
+    plane.install_crd(&crd).await;
     let reply = plane.get_as(&format!("{THINGS}?watch=1&labelSelector=a+b"), JSON).await;
     assert_eq!((reply.code, reply.warnings().len()), (400, 1));
 }
@@ -171,18 +171,18 @@ async fn watches_of_a_deprecated_version_get_a_warning() {
 #[tokio::test]
 async fn unsupported_methods_and_paths_of_custom_resources_are_refused() {
     let plane = plane().await;
-    let ask = async |method: Method, path: &str| plane.send(method, path, JSON, "").await.value();
+    let send = async |method: Method, path: &str| plane.send(method, path, JSON, "").await.value();
     assert_eq!(
-        message(&ask(Method::OPTIONS, THINGS).await),
+        message(&send(Method::OPTIONS, THINGS).await),
         " is not supported on resources of kind \"things.example.com\""
     );
-    assert_eq!(message(&ask(Method::PUT, THINGS).await), "name must be provided");
+    assert_eq!(message(&send(Method::PUT, THINGS).await), "name must be provided");
     assert_eq!(
-        message(&ask(Method::GET, &format!("{THINGS}/a/odd")).await),
+        message(&send(Method::GET, &format!("{THINGS}/a/odd")).await),
         "things.example.com \"a\" not found"
     );
     for nowhere in ["/nowhere", "/apis/example.com/v1/things"] {
-        assert_eq!(ask(Method::POST, nowhere).await, "404 page not found\n");
+        assert_eq!(send(Method::POST, nowhere).await, "404 page not found\n");
     }
 }
 
@@ -204,7 +204,7 @@ async fn all_errors_of_patch_options_are_reported() {
 }
 
 #[tokio::test]
-async fn an_error_shows_an_empty_map() {
+async fn errors_distinguish_empty_and_missing_maps() {
     let plane = TestEnv::start().await;
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
     let deployment = |metadata: Value| {

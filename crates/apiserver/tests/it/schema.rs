@@ -118,7 +118,7 @@ async fn the_last_of_duplicate_fields_counts_with_a_warning() {
 }
 
 #[tokio::test]
-async fn strict_errors_about_a_built_in_kind_follow_the_document() {
+async fn strict_errors_have_the_order_of_upstream() {
     let plane = plane().await;
     let refusal = async |path: &str, media: &str, body: &str| {
         let path = format!("{path}?dryRun=All&fieldValidation=Strict");
@@ -172,9 +172,9 @@ async fn rules_apply_to_every_write_with_ratcheting() {
             "status": {"type": "object", "properties": {"ready": {"type": "integer",
                 "x-kubernetes-validations": [{"rule": "self >= 0"}]}}}}})
     };
-    let mut definition = things(&rules(9));
-    definition["spec"]["versions"][0]["subresources"] = json!({"status": {}});
-    plane.install_crd(&definition).await;
+    let mut crd = things(&rules(9));
+    crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    plane.install_crd(&crd).await;
     let message = |status: &Value| status["details"]["causes"][0]["message"].clone();
     let (code, status) = plane.post(THINGS, &thing("a", &json!({"size": 9}))).await;
     assert_eq!((code, message(&status)), (422, json!("Invalid value: 9: failed rule: self < 9")));
@@ -189,8 +189,8 @@ async fn rules_apply_to_every_write_with_ratcheting() {
     let (code, status) = plane.put(&format!("{path}/status"), &stored).await;
     assert_eq!((code, message(&status)), (422, json!("Invalid value: -1: failed rule: self >= 0")));
 
-    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = rules(5);
-    let patch = json!({"spec": {"versions": definition["spec"]["versions"].take()}});
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = rules(5);
+    let patch = json!({"spec": {"versions": crd["spec"]["versions"].take()}});
     plane.merge(&format!("{CRDS}/things.example.com"), &patch).await;
     plane.until(&path, |_, it| it["spec"]["below5"] == true).await;
     assert_eq!(plane.post(THINGS, &thing("b", &json!({"size": 8}))).await.0, 422);

@@ -53,7 +53,7 @@ async fn objects_survive_a_restart_and_a_watch_resumes_after_it() {
 }
 
 #[tokio::test]
-async fn a_token_and_the_authority_outlive_a_restart() {
+async fn a_token_and_the_certificate_authority_survive_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
@@ -69,7 +69,7 @@ async fn a_token_and_the_authority_outlive_a_restart() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_start_closes_its_store() {
+async fn a_server_that_fails_to_start_closes_its_store() {
     let directory = tempfile::tempdir().unwrap();
     TestEnv::builder().data_dir(directory.path()).start().await.stop().await.unwrap();
     let key = directory.path().join("pki/ca.key");

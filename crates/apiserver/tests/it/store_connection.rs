@@ -33,16 +33,25 @@ async fn code(plane: &TestEnv, path: &str) -> u16 {
     plane.send(Method::GET, path, JSON, "").await.code
 }
 
-/// Waits until the watch cache is ready, or is not. The clock passes the delays between two attempts.
-async fn until_ready(plane: &TestEnv, is_ready: bool) {
-    let has_code = |code: u16, _: &Value| {
+/// Waits until the watch cache is ready. The clock passes the delays between two attempts to connect.
+async fn until_ready(plane: &TestEnv) {
+    let is_ready = |code: u16, _: &Value| {
         plane.advance(Duration::from_secs(1));
-        (code == 200) == is_ready
+        code == 200
     };
-    plane.until("/readyz/watch-cache", has_code).await;
+    plane.until("/readyz/watch-cache", is_ready).await;
 }
 
-/// A watch of config maps after the present revision.
+/// Waits until the watch cache is not ready.
+async fn until_not_ready(plane: &TestEnv) {
+    let is_not_ready = |code: u16, _: &Value| {
+        plane.advance(Duration::from_secs(1));
+        code != 200
+    };
+    plane.until("/readyz/watch-cache", is_not_ready).await;
+}
+
+/// A watch of config maps from the current revision.
 async fn watch_maps(plane: &TestEnv) -> Watch {
     let list = plane.read(MAPS).await;
     let now = list["metadata"]["resourceVersion"].as_str().unwrap();
@@ -73,10 +82,10 @@ async fn a_lost_connection_neither_loses_nor_repeats_an_event() {
         store.set_fault(Fault::LateEvents);
         expected.push(format!("{name}1@{}", store.put_map(&format!("{name}1")).await));
         store.set_fault(Fault::Disconnected);
-        until_ready(&plane, false).await;
+        until_not_ready(&plane).await;
         expected.push(format!("{name}2@{}", store.put_map(&format!("{name}2")).await));
         store.end_fault();
-        until_ready(&plane, true).await;
+        until_ready(&plane).await;
         expected.push(format!("{name}3@{}", store.put_map(&format!("{name}3")).await));
     }
     assert_eq!(next_events(&mut watch, 9).await, expected[1..]);
@@ -87,14 +96,14 @@ async fn readyz_fails_while_the_store_cannot_be_reached() {
     let (store, plane, _tasks) = start().await;
     assert_eq!(code(&plane, "/readyz").await, 200);
     store.set_fault(Fault::Disconnected);
-    until_ready(&plane, false).await;
+    until_not_ready(&plane).await;
     for check in ["/readyz", "/readyz/etcd", "/readyz/watch-cache", "/livez", "/livez/etcd"] {
         assert_eq!(code(&plane, check).await, 500, "{check}");
     }
     // The watch cache recovers without a restart.
     assert_eq!(code(&plane, "/livez/watch-cache").await, 200);
     store.end_fault();
-    until_ready(&plane, true).await;
+    until_ready(&plane).await;
     assert_eq!(code(&plane, "/readyz").await, 200);
     plane.create(MAPS, &map("a", &json!({}))).await;
 }
@@ -103,13 +112,14 @@ async fn readyz_fails_while_the_store_cannot_be_reached() {
 async fn readyz_fails_while_no_watch_can_be_opened() {
     let (store, plane, _tasks) = start().await;
     for fault in [Fault::NoWatches, Fault::LateWatches] {
+        // Ends the open watch; late watches alone would not.
         store.set_fault(Fault::NoWatches);
         store.set_fault(fault);
-        until_ready(&plane, false).await;
+        until_not_ready(&plane).await;
         assert_eq!(code(&plane, "/readyz/etcd").await, 200);
         assert_eq!(code(&plane, "/livez").await, 200);
         store.end_fault();
-        until_ready(&plane, true).await;
+        until_ready(&plane).await;
     }
 }
 
@@ -121,7 +131,7 @@ async fn a_consistent_read_fails_while_the_store_cannot_be_reached() {
     let (code, status) = plane.get(&format!("{MAPS}/a")).await;
     assert_eq!((code, &status["reason"]), (500, &json!("InternalError")), "{status}");
     store.end_fault();
-    until_ready(&plane, true).await;
+    until_ready(&plane).await;
     plane.read(&format!("{MAPS}/a")).await;
 }
 
@@ -145,7 +155,7 @@ async fn a_consistent_read_waits_for_the_events_of_a_store_that_is_late() {
             tokio::task::yield_now().await;
         }
         store.end_fault();
-        until_ready(&plane, true).await;
+        until_ready(&plane).await;
         let (code, object) = read.await;
         assert_eq!((code, &object["data"]["version"]), (200, &json!(edited)));
     }
@@ -160,12 +170,12 @@ async fn a_history_that_is_compacted_while_the_store_cannot_be_reached_leads_to_
     let mut older = watch_maps(&plane).await;
     for lost in [Fault::Disconnected, Fault::NoWatches] {
         store.set_fault(lost);
-        until_ready(&plane, false).await;
+        until_not_ready(&plane).await;
         let key = "/registry/configmaps/default/a";
         store.without_faults().delete(key, Expect::Any).await.unwrap();
         store.put_at_once(2 * HISTORY).await;
         store.end_fault();
-        until_ready(&plane, true).await;
+        until_ready(&plane).await;
         let error = older.expect("ERROR").await;
         assert_eq!((&error["code"], &error["reason"]), (&json!(410), &json!("Expired")));
         assert_eq!(plane.get(&format!("{MAPS}/a")).await.0, 404);
@@ -185,7 +195,7 @@ async fn a_server_does_not_start_on_a_store_that_cannot_be_reached() {
     assert!(matches!(error, apiserver::server::Error::Store(store::Error::Unavailable(_))));
 }
 
-/// Each watcher gets each event once, in the order of revisions, whatever faults there are.
+/// Each watcher gets each event once, in the order of revisions, after any sequence of faults.
 #[tokio::test]
 async fn random_faults_neither_lose_nor_repeat_an_event() {
     for seed in 0..10 {
@@ -212,7 +222,7 @@ async fn random_faults_neither_lose_nor_repeat_an_event() {
             }
         }
         store.end_fault();
-        until_ready(&plane, true).await;
+        until_ready(&plane).await;
         expected.push(format!("last@{}", store.put_map("last").await));
         assert_eq!(next_events(&mut watch, expected.len()).await, expected);
         let list = plane.read(MAPS).await;

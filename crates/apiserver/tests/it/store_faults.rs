@@ -57,7 +57,7 @@ async fn a_commit_larger_than_the_history_is_served_and_ends_older_watches_with_
 }
 
 #[tokio::test]
-async fn objects_are_deleted_also_if_the_event_was_compacted() {
+async fn a_deletion_is_seen_even_if_its_event_was_compacted() {
     let (store, plane, _tasks) = start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let key = "/registry/configmaps/default/a";
@@ -122,7 +122,7 @@ async fn health_checks_fail_while_a_write_hangs_on_the_disk() {
 }
 
 #[tokio::test]
-async fn a_write_that_waits_for_an_earlier_one_has_an_age_of_its_own() {
+async fn readyz_measures_the_age_of_each_pending_write() {
     let (plane, disk) = slow_disk::start(Clock::manual(START)).await;
     post_and_disconnect(&plane, &disk, MAPS, &map("a", &json!({}))).await;
     plane.advance(Duration::from_secs(1));
@@ -142,7 +142,7 @@ async fn a_write_that_waits_for_an_earlier_one_has_an_age_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_list_read_in_pages_expires_also_when_the_store_cannot_be_compacted() {
+async fn a_continue_token_expires_even_if_the_store_cannot_be_compacted() {
     let (store, plane, _tasks) = start().await;
     for name in ["a", "b"] {
         plane.create(MAPS, &map(name, &json!({}))).await;
@@ -183,11 +183,12 @@ async fn a_crd_that_cannot_be_served_is_not_deleted_before_its_objects() {
     plane.create(THINGS, &thing("a", &json!({}))).await;
     let key = "/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com";
     let edit = |generation: i64, storage: bool| {
-        store.edit(key, move |definition| {
-            definition["metadata"]["generation"] = generation.into();
-            definition["spec"]["versions"][0]["storage"] = storage.into();
+        store.edit(key, move |crd| {
+            crd["metadata"]["generation"] = generation.into();
+            crd["spec"]["versions"][0]["storage"] = storage.into();
         })
     };
+    // A CRD without a storage version cannot be served.
     edit(2, false).await;
     let path = format!("{CRDS}/things.example.com");
     assert_eq!(plane.delete(&path).await.0, 200);

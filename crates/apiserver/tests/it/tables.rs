@@ -78,13 +78,13 @@ async fn a_row_summarizes_a_pod() {
 #[tokio::test]
 async fn a_table_has_the_columns_of_the_crd() {
     let plane = TestEnv::start().await;
-    let mut definition = things(&anything());
-    definition["spec"]["versions"][0]["additionalPrinterColumns"] = json!([
+    let mut crd = things(&anything());
+    crd["spec"]["versions"][0]["additionalPrinterColumns"] = json!([
         {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
         {"name": "First", "type": "string", "jsonPath": ".spec.parts[0].name", "priority": 1},
         {"name": "Since", "type": "date", "jsonPath": ".spec.since"},
     ]);
-    plane.install_crd(&definition).await;
+    plane.install_crd(&crd).await;
     let spec = json!({"size": 3, "parts": [{"name": "x"}, {"name": "y"}],
         "since": "2023-12-31T23:59:00Z"});
     plane.create(THINGS, &thing("a", &spec)).await;

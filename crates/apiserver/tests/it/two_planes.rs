@@ -22,7 +22,7 @@ async fn planes_are_isolated_from_each_other() {
 }
 
 /// The responses of a plane to fixed requests.
-async fn history(seed: u64) -> Value {
+async fn responses(seed: u64) -> Value {
     let plane = TestEnv::builder().seed(seed).start().await;
     plane.create(MAPS, &json!({"metadata": {"generateName": "web-"}})).await;
     plane.create(MAPS, &map("a", &json!({}))).await;
@@ -38,9 +38,9 @@ async fn history(seed: u64) -> Value {
 
 #[tokio::test]
 async fn the_same_seed_gives_the_same_names_uids_and_ports() {
-    let first = history(3).await;
-    assert_eq!(first, history(3).await);
-    let other = history(4).await;
+    let first = responses(3).await;
+    assert_eq!(first, responses(3).await);
+    let other = responses(4).await;
     let uid = |it: &Value| it[2]["items"][0]["metadata"]["uid"].clone();
     assert_ne!(uid(&first), uid(&other));
 }

@@ -41,7 +41,7 @@ async fn identity(client: &Client) -> String {
     shown
 }
 
-type Sent<'a> = &'a [(&'static str, &'a [u8])];
+type Headers<'a> = &'a [(&'static str, &'a [u8])];
 
 #[tokio::test]
 async fn unreadable_impersonation_headers_are_refused() {
@@ -50,7 +50,7 @@ async fn unreadable_impersonation_headers_are_refused() {
     const UID: &str = "impersonate-uid";
     let plane = plane().await;
     let root = "root [system:masters system:authenticated]";
-    let cases: [(Sent<'_>, &str); 19] = [
+    let cases: [(Headers<'_>, &str); 19] = [
         (&[(NAME, "jörg".as_bytes())], "jörg [system:authenticated]"),
         (&[(NAME, b"j\xf6rg")], "400"),
         (&[(NAME, b"j\xf6rg"), (NAME, b"alice")], "400"),
@@ -104,7 +104,7 @@ async fn an_unreadable_token_is_refused_as_unknown() {
     let unknown = b"base64url.bearer.authorization.k8s.io.eA,v4";
     let socket: [(&'static str, &[u8]); 2] =
         [("connection", b"Upgrade"), ("upgrade", b"websocket")];
-    let cases: [(Sent<'_>, &str); 11] = [
+    let cases: [(Headers<'_>, &str); 11] = [
         (&[(TOKEN, b"Bearer t-root")], root),
         (&[(TOKEN, b"Bearer t-root x")], root),
         (&[(TOKEN, b"Bearer t-root"), (TOKEN, b"Bearer \xff")], root),

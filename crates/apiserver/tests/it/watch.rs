@@ -13,8 +13,8 @@ use machinery::{Value, json};
 use testenv::media_type::{JSON, TABLE};
 use testenv::{START, TestEnv, Watch};
 
-/// Writes things until the log, which holds 64 MiB, has dropped all earlier events.
-pub(crate) async fn forget(plane: &TestEnv) {
+/// Writes things until the event log, which holds 64 MiB, has dropped all earlier events.
+pub(crate) async fn overflow_event_log(plane: &TestEnv) {
     plane.create(THINGS, &thing("zz", &json!({"bulk": "x".repeat(1_400_000)}))).await;
     for turn in 0..50 {
         plane.merge(&format!("{THINGS}/zz"), &json!({"spec": {"turn": turn}})).await;
@@ -55,7 +55,7 @@ async fn watchers_of_the_same_format_share_the_encoding_of_an_event() {
     let created = plane.create(MAPS, &map("a", &json!({"n": "0"}))).await;
     let from = format!("{MAPS}?watch=1&resourceVersion={}", revision(&created));
     let partial = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-    let forms = [
+    let formats = [
         ("", JSON),
         ("&pretty=1", JSON),
         ("", partial),
@@ -65,7 +65,7 @@ async fn watchers_of_the_same_format_share_the_encoding_of_an_event() {
         ("", "application/vnd.kubernetes.protobuf;stream=watch"),
     ];
     let mut watches = Vec::new();
-    for (query, accept) in forms {
+    for (query, accept) in formats {
         let path = format!("{from}{query}");
         let pair =
             [plane.get_streaming(&path, accept).await, plane.get_streaming(&path, accept).await];
@@ -76,7 +76,7 @@ async fn watchers_of_the_same_format_share_the_encoding_of_an_event() {
     for turn in ["1", "2"] {
         let changed = plane.merge(&format!("{MAPS}/a"), &json!({"data": {"n": turn}})).await;
         let mut events = Vec::new();
-        for ([one, other], (query, accept)) in watches.iter_mut().zip(forms) {
+        for ([one, other], (query, accept)) in watches.iter_mut().zip(formats) {
             let one = one.frame().await.unwrap().unwrap().into_data().unwrap();
             let other = other.frame().await.unwrap().unwrap().into_data().unwrap();
             assert_eq!(one, other);
@@ -88,7 +88,7 @@ async fn watchers_of_the_same_format_share_the_encoding_of_an_event() {
         }
         assert_eq!(events[0], events[1], "events are never indented");
         let different: HashSet<String> = events.into_iter().collect();
-        assert_eq!(different.len(), forms.len() - 1);
+        assert_eq!(different.len(), formats.len() - 1);
         let path = format!("{MAPS}?watch=1&resourceVersion={}", revision(&changed));
         late.get_or_insert(plane.get_streaming(&path, TABLE).await.into_body());
     }
@@ -138,11 +138,15 @@ async fn objects_that_start_or_stop_matching_are_added_or_deleted() {
     assert_eq!(watch.expect("MODIFIED").await["data"]["k"], "v");
     let gone = plane.merge(&object, &json!({"metadata": {"labels": {"tier": "back"}}})).await;
     let deleted = watch.expect("DELETED").await;
-    assert_eq!(deleted["metadata"]["labels"]["tier"], "front", "as it was seen last");
-    assert_eq!(revision(&deleted), revision(&gone), "when it went");
+    assert_eq!(deleted["metadata"]["labels"]["tier"], "front", "the last state that matched");
+    assert_eq!(revision(&deleted), revision(&gone), "the revision of the change");
     plane.delete(&object).await;
     plane.create(MAPS, &labeled("b", "tier", "front")).await;
-    assert_eq!(watch.next_summary().await, "ADDED b", "its end is no news");
+    assert_eq!(
+        watch.next_summary().await,
+        "ADDED b",
+        "the deletion of an object that does not match is not reported"
+    );
 }
 
 #[tokio::test]
@@ -222,10 +226,10 @@ async fn a_bookmark_is_sent_every_minute_and_covers_filtered_events() {
 }
 
 /// The type of an event that is available without waiting, or "" if there is none.
-async fn at_once(watch: &mut Watch) -> String {
+async fn available_event(watch: &mut Watch) -> String {
     let mut next = pin!(watch.next());
-    let looked = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await;
-    match looked {
+    let polled = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await;
+    match polled {
         Poll::Ready(event) => event.expect("the watch goes on").0,
         Poll::Pending => String::new(),
     }
@@ -238,18 +242,18 @@ async fn a_bookmark_is_sent_in_time_after_other_events() {
     let from = revision(&list);
     let path = format!("{MAPS}?watch=1&resourceVersion={from}&allowWatchBookmarks=true");
     let mut watch = plane.watch(&format!("{path}&labelSelector=tier%3Dfront")).await;
-    assert_eq!(at_once(&mut watch).await, "");
+    assert_eq!(available_event(&mut watch).await, "");
     plane.create(MAPS, &labeled("a", "tier", "back")).await;
     plane.read(MAPS).await;
-    assert_eq!(at_once(&mut watch).await, "", "it is not for this watch");
+    assert_eq!(available_event(&mut watch).await, "", "the object does not match");
     plane.advance(Duration::from_mins(1));
-    assert_eq!(at_once(&mut watch).await, "BOOKMARK");
-    assert_eq!(at_once(&mut watch).await, "");
+    assert_eq!(available_event(&mut watch).await, "BOOKMARK");
+    assert_eq!(available_event(&mut watch).await, "");
     plane.create(MAPS, &labeled("b", "tier", "front")).await;
     plane.read(MAPS).await;
     plane.advance(Duration::from_mins(1));
-    assert_eq!(at_once(&mut watch).await, "ADDED", "both are due");
-    assert_eq!(at_once(&mut watch).await, "BOOKMARK");
+    assert_eq!(available_event(&mut watch).await, "ADDED", "the event comes before the bookmark");
+    assert_eq!(available_event(&mut watch).await, "BOOKMARK");
 }
 
 #[tokio::test]
@@ -274,11 +278,11 @@ async fn a_watch_ends_at_its_timeout_after_a_bookmark() {
 async fn a_watch_has_its_full_timeout_when_the_clock_is_set() {
     let plane = TestEnv::start().await;
     let mut watch = plane.watch(&format!("{MAPS}?watch=1&timeoutSeconds=10")).await;
-    assert_eq!(at_once(&mut watch).await, "");
+    assert_eq!(available_event(&mut watch).await, "");
     plane.clock().jump(START + Duration::from_hours(1));
     plane.create(MAPS, &map("a", &json!({}))).await;
     assert_eq!(watch.next_summary().await, "ADDED a");
-    assert_eq!(at_once(&mut watch).await, "");
+    assert_eq!(available_event(&mut watch).await, "");
     plane.clock().jump(START);
     plane.advance(Duration::from_secs(10));
     assert_eq!(watch.next().await, None);
@@ -292,7 +296,7 @@ async fn a_watch_from_before_the_log_gets_expired() {
     let path = format!("{THINGS}?watch=1&resourceVersion={}", revision(&created));
     let mut idle = plane.watch(&path).await;
     plane.merge(&format!("{THINGS}/a"), &json!({"spec": {"k": "v"}})).await;
-    forget(&plane).await;
+    overflow_event_log(&plane).await;
     for watch in [&mut idle, &mut plane.watch(&path).await] {
         let error = watch.expect("ERROR").await;
         assert_eq!((&error["code"], &error["reason"]), (&json!(410), &json!("Expired")));

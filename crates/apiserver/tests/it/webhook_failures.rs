@@ -83,7 +83,7 @@ async fn a_webhook_with_an_error_status_fails() {
 }
 
 #[tokio::test]
-async fn a_webhook_with_an_endless_response_fails() {
+async fn a_webhook_with_a_response_over_the_size_limit_fails() {
     let server =
         WebhookServer::start(|_| std::future::ready((200, vec![b' '; 10 << 20].into()))).await;
     check(&server, "failed to call webhook: the answer has more than 4194304 bytes").await;
@@ -96,7 +96,7 @@ async fn a_webhook_with_another_uid_fails() {
     validating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
     let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
     assert_eq!(code, 500);
-    let uid = server.asked()[0].1["request"]["uid"].as_str().unwrap().to_owned();
+    let uid = server.calls()[0].review["request"]["uid"].as_str().unwrap().to_owned();
     assert_eq!(
         status["message"],
         format!(
@@ -119,7 +119,7 @@ async fn a_validating_webhook_that_sends_a_patch_fails() {
 }
 
 /// The error message for a patch of a webhook.
-async fn patch_refused(patch: Value) -> String {
+async fn error_of_patch(patch: Value) -> String {
     let server = WebhookServer::patching(move |_| patch.clone()).await;
     let plane = TestEnv::start().await;
     mutating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
@@ -131,19 +131,19 @@ async fn patch_refused(patch: Value) -> String {
 
 #[tokio::test]
 async fn a_patch_that_cannot_be_applied_fails() {
-    let message = patch_refused(json!({"op": "add"})).await;
+    let message = error_of_patch(json!({"op": "add"})).await;
     assert!(
         message.contains("\"a.b.c\": received undecodable patch in webhook response: "),
         "{message}"
     );
     let absent = json!([{"op": "remove", "path": "/data/absent"}]);
-    let message = patch_refused(absent).await;
+    let message = error_of_patch(absent).await;
     assert!(message.starts_with("Internal error occurred: operation 0 "), "{message}");
     let kind = json!([{"op": "replace", "path": "/kind", "value": "Secret"}]);
-    let message = patch_refused(kind).await;
+    let message = error_of_patch(kind).await;
     assert!(message.ends_with("is v1, Kind=Secret, not v1, Kind=ConfigMap"), "{message}");
     let unfit = json!([{"op": "replace", "path": "/data", "value": 7}]);
-    let message = patch_refused(unfit).await;
+    let message = error_of_patch(unfit).await;
     assert!(message.contains("cannot unmarshal number"), "{message}");
 }
 
@@ -209,7 +209,7 @@ async fn a_hanging_webhook_delays_no_other_request() {
     let maps: Vec<Value> = (0..200).map(|it| map(&format!("m{it}"), &json!({}))).collect();
     let waiting = join_all(maps.iter().map(|it| plane.post(MAPS, it)));
     let others = async {
-        while server.asked().len() < maps.len() {
+        while server.calls().len() < maps.len() {
             tokio::task::yield_now().await;
         }
         for index in 0..20 {

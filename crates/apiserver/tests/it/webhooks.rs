@@ -3,7 +3,7 @@
 use http::Method;
 
 use crate::objects::{CRDS, MAPS, THINGS, labeled, map};
-use crate::webhook_server::{WebhookServer, answer, patched};
+use crate::webhook_server::{WebhookCall, WebhookServer, answer, patched};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::JSON;
@@ -57,7 +57,7 @@ async fn a_mutating_webhook_gets_the_namespace_of_an_update_without_one() {
     let server = allowing().await;
     mutating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
     assert_eq!(plane.put(&format!("{MAPS}/a"), &map("a", &json!({"k": "1"}))).await.0, 200);
-    let request = &server.asked()[0].1["request"];
+    let request = &server.calls()[0].review["request"];
     assert_eq!(request["object"]["metadata"]["namespace"], "default");
 }
 
@@ -69,11 +69,11 @@ async fn a_webhook_gets_the_request_with_old_and_new_object() {
     plane.create(&format!("{MAPS}?fieldManager=me"), &map("a", &json!({"k": "1"}))).await;
     plane.merge(&format!("{MAPS}/a"), &json!({"data": {"k": "2"}})).await;
     plane.delete_with(&format!("{MAPS}/a"), &json!({"gracePeriodSeconds": 3})).await;
-    let asked = server.asked();
-    let [created, updated, deleted] = asked.as_slice() else { panic!("{asked:?}") };
-    assert_eq!(created.0, "/hook?timeout=7s");
-    assert_eq!(created.1["apiVersion"], "admission.k8s.io/v1");
-    let request = &created.1["request"];
+    let calls = server.calls();
+    let [created, updated, deleted] = calls.as_slice() else { panic!("{calls:?}") };
+    assert_eq!(created.target, "/hook?timeout=7s");
+    assert_eq!(created.review["apiVersion"], "admission.k8s.io/v1");
+    let request = &created.review["request"];
     assert_eq!(request["kind"], json!({"group": "", "version": "v1", "kind": "ConfigMap"}));
     let resource = json!({"group": "", "version": "v1", "resource": "configmaps"});
     assert_eq!((&request["resource"], &request["requestResource"]), (&resource, &resource));
@@ -86,14 +86,14 @@ async fn a_webhook_gets_the_request_with_old_and_new_object() {
     let options = json!({"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1",
         "fieldManager": "me"});
     assert_eq!(request["options"], options);
-    let request = &updated.1["request"];
+    let request = &updated.review["request"];
     assert_eq!(
         (&request["operation"], &request["options"]["kind"]),
         (&json!("UPDATE"), &json!("UpdateOptions"))
     );
     assert_eq!(request["object"]["data"], json!({"k": "2"}));
     assert_eq!(request["oldObject"]["data"], json!({"k": "1"}));
-    let request = &deleted.1["request"];
+    let request = &deleted.review["request"];
     assert_eq!((&request["operation"], &request["object"]), (&json!("DELETE"), &Value::Null));
     assert_eq!(request["oldObject"]["data"], json!({"k": "2"}));
     assert_eq!(request["options"]["gracePeriodSeconds"], 3);
@@ -169,7 +169,7 @@ async fn a_webhook_with_reinvocation_is_called_again_after_later_changes() {
     mutating(&plane, "c", &hooks).await;
     let created = plane.create(MAPS, &map("x", &json!({"trace": ""}))).await;
     assert_eq!(created["data"]["trace"], "aba");
-    assert_eq!((a.asked().len(), b.asked().len()), (2, 1));
+    assert_eq!((a.calls().len(), b.calls().len()), (2, 1));
 }
 
 #[tokio::test]
@@ -205,7 +205,7 @@ async fn a_failed_match_condition_is_a_failure_of_the_webhook() {
         status["message"],
         "configmaps \"b\" is forbidden: expression 'object.data.absent == 'x'' resulted in error: no such key: absent"
     );
-    assert_eq!(server.asked().len(), 0);
+    assert_eq!(server.calls().len(), 0);
 }
 
 #[tokio::test]
@@ -264,9 +264,9 @@ async fn a_webhook_gets_the_dry_run_flag() {
     let server = allowing().await;
     validating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
     plane.create(&format!("{MAPS}?dryRun=All"), &map("a", &json!({}))).await;
-    let asked = server.asked();
-    assert_eq!(asked[0].1["request"]["dryRun"], true);
-    assert_eq!(asked[0].1["request"]["options"]["dryRun"], json!(["All"]));
+    let calls = server.calls();
+    assert_eq!(calls[0].review["request"]["dryRun"], true);
+    assert_eq!(calls[0].review["request"]["options"]["dryRun"], json!(["All"]));
 }
 
 #[tokio::test]
@@ -293,7 +293,7 @@ async fn a_webhook_can_be_behind_a_service() {
     );
     plane.create(slices, &slice).await;
     plane.create(MAPS, &map("late", &json!({}))).await;
-    assert_eq!(server.asked()[0].0, "/behind?timeout=10s");
+    assert_eq!(server.calls()[0].target, "/behind?timeout=10s");
 }
 
 #[tokio::test]
@@ -304,7 +304,7 @@ async fn v1beta1_reviews_are_supported() {
     mutating(&plane, "c", &[server.hook("a.b.c", &versions)]).await;
     let created = plane.create(MAPS, &map("a", &json!({"trace": ""}))).await;
     assert_eq!(created["data"]["trace"], "x");
-    assert_eq!(server.asked()[0].1["apiVersion"], "admission.k8s.io/v1beta1");
+    assert_eq!(server.calls()[0].review["apiVersion"], "admission.k8s.io/v1beta1");
 }
 
 #[tokio::test]
@@ -315,13 +315,13 @@ async fn a_webhook_gets_the_object_in_its_version() {
         json!({"name": name, "served": true, "storage": storage,
             "schema": {"openAPIV3Schema": schema}})
     };
-    let definition = json!({
+    let crd = json!({
         "metadata": {"name": "things.example.com"},
         "spec": {"group": "example.com", "scope": "Namespaced",
             "names": {"plural": "things", "singular": "thing", "kind": "Thing"},
             "versions": [version("v1", false), version("v2", true)]},
     });
-    plane.create(CRDS, &definition).await;
+    plane.create(CRDS, &crd).await;
     plane.until(THINGS, |code, _| code == 200).await;
     let server = WebhookServer::patching(
         |_| json!([{"op": "add", "path": "/spec", "value": {"seen": true}}]),
@@ -333,12 +333,12 @@ async fn a_webhook_gets_the_object_in_its_version() {
     let thing = |name: &str| json!({"apiVersion": "example.com/v2", "kind": "Thing", "metadata": {"name": name}});
     let path = THINGS.replace("v1", "v2");
     plane.create(&path, &thing("unseen")).await;
-    assert_eq!(server.asked().len(), 0);
+    assert_eq!(server.calls().len(), 0);
     mutating(&plane, "b", &[server.hook("b.b.c", &json!({"rules": known}))]).await;
     let created = plane.create(&path, &thing("seen")).await;
     assert_eq!(created["apiVersion"], "example.com/v2");
     assert_eq!(created["spec"], json!({"seen": true}));
-    let request = &server.asked()[0].1["request"];
+    let request = &server.calls()[0].review["request"];
     assert_eq!(request["object"]["apiVersion"], "example.com/v1");
     assert_eq!(request["kind"]["version"], "v1");
     assert_eq!(request["requestKind"]["version"], "v2");
@@ -376,8 +376,8 @@ async fn webhooks_get_the_body_of_subresource_requests() {
     plane.create(accounts, &json!({"metadata": {"name": "robot"}})).await;
     plane.create(&format!("{accounts}/robot/token"), &json!({})).await;
 
-    let brief = |(_, review): (String, Value)| {
-        let request = &review["request"];
+    let brief = |call: WebhookCall| {
+        let request = &call.review["request"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         format!(
             "{} {}/{} {} {}",
@@ -388,9 +388,9 @@ async fn webhooks_get_the_body_of_subresource_requests() {
             text(&request["name"]),
         )
     };
-    let asked: Vec<String> = server.asked().into_iter().map(brief).collect();
+    let calls: Vec<String> = server.calls().into_iter().map(brief).collect();
     assert_eq!(
-        asked,
+        calls,
         [
             "UPDATE replicasets/scale Scale set",
             "CREATE pods/ Pod p",
@@ -400,10 +400,10 @@ async fn webhooks_get_the_body_of_subresource_requests() {
             "CREATE serviceaccounts/token TokenRequest robot",
         ]
     );
-    let exec = &server.asked()[2].1["request"];
+    let exec = &server.calls()[2].review["request"];
     assert_eq!(exec["object"]["command"], json!(["sh", "-c"]));
     assert_eq!((&exec["object"]["stdin"], &exec["options"]), (&json!(true), &Value::Null));
-    assert_eq!(server.asked()[0].1["request"]["oldObject"]["spec"]["replicas"], 1);
+    assert_eq!(server.calls()[0].review["request"]["oldObject"]["spec"]["replicas"], 1);
 }
 
 #[tokio::test]
@@ -451,7 +451,7 @@ async fn webhook_configurations_are_not_sent_to_webhooks() {
     let path = format!("{GROUP}/validatingwebhookconfigurations/c");
     assert_eq!(plane.delete(&path).await.0, 200);
     plane.create(MAPS, &map("a", &json!({}))).await;
-    assert_eq!(server.asked().len(), 1);
+    assert_eq!(server.calls().len(), 1);
 }
 
 #[tokio::test]

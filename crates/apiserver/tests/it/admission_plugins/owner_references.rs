@@ -1,5 +1,5 @@
-//! `OwnerReferencesPermissionEnforcement`: the permission to block the deletion of an owner. Only
-//! members of `system:masters` have permissions so far, and they have this one.
+//! `OwnerReferencesPermissionEnforcement`: the permission to block the deletion of an owner,
+//! which members of `system:masters` have.
 
 use super::plane_with;
 use crate::objects::{MAPS, map};

@@ -4,15 +4,15 @@ use std::fmt::Write;
 
 use http::Method;
 
-use super::{Ask, check};
+use super::{TestRequest, check};
 use crate::objects::{MAPS, labeled, map};
 use apiserver::auth::authentication::User;
 use machinery::{Map, Value, json};
 use testenv::TestEnv;
 use testenv::media_type::JSON;
 
-fn get(path: String) -> Ask {
-    Ask::new(Method::GET, path, JSON, String::new())
+fn get(path: String) -> TestRequest {
+    TestRequest::new(Method::GET, path, JSON, String::new())
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn plane_with_labels(size: usize) -> TestEnv {
 }
 
 /// A selector of `n` requirements that the object `mN` matches.
-fn selecting(n: usize) -> String {
+fn selector(n: usize) -> String {
     let absent = (0..n).map(|it| format!(",!z{it}")).collect::<Vec<_>>().concat();
     format!("fieldSelector=metadata.name%3Dm{n}&labelSelector=a0{absent}")
 }
@@ -58,10 +58,10 @@ fn selecting(n: usize) -> String {
 #[tokio::test]
 async fn selectors_of_an_object_with_many_labels_take_linear_time() {
     let plane = plane_with_labels(1000).await;
-    check(&plane, 200, 1000, |n| get(format!("{MAPS}?{}", selecting(n)))).await;
+    check(&plane, 200, 1000, |n| get(format!("{MAPS}?{}", selector(n)))).await;
     check(&plane, 200, 1000, |n| {
-        let path = format!("{MAPS}?dryRun=All&{}", selecting(n));
-        Ask::new(Method::DELETE, path, JSON, String::new())
+        let path = format!("{MAPS}?dryRun=All&{}", selector(n));
+        TestRequest::new(Method::DELETE, path, JSON, String::new())
     })
     .await;
 }
@@ -71,14 +71,14 @@ async fn watches_of_an_object_with_many_labels_take_linear_time() {
     let plane = plane_with_labels(1000).await;
     let mut spent = Vec::new();
     for n in super::sizes(1000) {
-        let before = super::processor_time();
-        let mut watch = plane.watch(&format!("{MAPS}?watch=1&{}", selecting(n))).await;
+        let before = super::thread_cpu_time();
+        let mut watch = plane.watch(&format!("{MAPS}?watch=1&{}", selector(n))).await;
         assert_eq!(watch.next_summary().await, format!("ADDED m{n}"));
         plane.merge(&format!("{MAPS}/m{n}"), &json!({"data": {"k": "v"}})).await;
         assert_eq!(watch.next_summary().await, format!("MODIFIED m{n}"));
         plane.merge(&format!("{MAPS}/m{n}"), &json!({"metadata": {"labels": {"a0": null}}})).await;
         assert_eq!(watch.next_summary().await, format!("DELETED m{n}"));
-        spent.push(super::processor_time().saturating_sub(before));
+        spent.push(super::thread_cpu_time().saturating_sub(before));
     }
     assert!(spent[2] <= spent[1] * super::FACTOR + super::TICKS, "{spent:?}");
 }
@@ -104,7 +104,7 @@ async fn an_accept_header_with_many_clauses_takes_linear_time() {
         if n == 999 || n == 3999 {
             let client = plane.as_user(User::default());
             let client = client.with_header("accept", format!("{clauses}application/json"));
-            spent.push(super::spent(&client, 403, &get(MAPS.to_owned())).await);
+            spent.push(super::cpu_time(&client, 403, &get(MAPS.to_owned())).await);
         }
     }
     assert!(spent[1] <= spent[0] * super::FACTOR + super::TICKS, "{spent:?}");
