@@ -215,7 +215,7 @@ async fn local_groups_have_api_services() {
     let local = |_, it: &Value| available(it) == ("True", "Local");
     let found = plane.until(&format!("{SERVICES}/v1.apps"), local).await;
     assert_eq!(found["spec"]["groupPriorityMinimum"], 17800);
-    plane.install_crd(&crate::objects::things(&crate::objects::anything())).await;
+    plane.install_crd(&crate::objects::thing_crd(&crate::objects::any_schema())).await;
     let path = format!("{SERVICES}/v1.example.com");
     plane.until(&path, local).await;
     plane.delete(&format!("{}/things.example.com", crate::objects::CRDS)).await;

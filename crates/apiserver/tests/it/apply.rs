@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use crate::objects::{MAPS, THINGS, thing, things};
+use crate::objects::{CONFIG_MAPS, THINGS, thing, thing_crd};
 use machinery::{Value, json};
 use testenv::{Client, Response, TestEnv};
 
@@ -26,7 +26,7 @@ async fn an_invalid_apply_body_is_refused_with_the_decoders_message() {
             "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value of type map[string]interface {}",
         ),
     ] {
-        let reply = apply(&plane, &format!("{MAPS}/a"), body).await;
+        let reply = apply(&plane, &format!("{CONFIG_MAPS}/a"), body).await;
         assert_eq!((reply.code, reply.value()["message"].as_str().unwrap()), (400, expected));
     }
 }
@@ -35,14 +35,15 @@ async fn an_invalid_apply_body_is_refused_with_the_decoders_message() {
 async fn duplicate_fields_are_warned_about_after_the_apply() {
     let plane = TestEnv::start().await;
     let twice = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: v\n  k: w\n";
-    let reply = apply(&plane, &format!("{MAPS}/a?fieldValidation=Strict"), twice).await;
+    let reply = apply(&plane, &format!("{CONFIG_MAPS}/a?fieldValidation=Strict"), twice).await;
     let expected = "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  line 6: key \"k\" already set in map";
     assert_eq!((reply.code, reply.value()["message"].as_str().unwrap()), (400, expected));
-    let reply = apply(&plane, &format!("{MAPS}/a"), twice).await;
+    let reply = apply(&plane, &format!("{CONFIG_MAPS}/a"), twice).await;
     assert_eq!((reply.code, &reply.value()["data"]), (201, &json!({"k": "w"})));
     assert_eq!(reply.warnings(), ["line 6: key \"k\" already set in map"]);
     // Nothing was applied, so there is no warning.
-    let reply = apply(&plane, &format!("{MAPS}/a"), twice.replace("ConfigMap", "Secret")).await;
+    let reply =
+        apply(&plane, &format!("{CONFIG_MAPS}/a"), twice.replace("ConfigMap", "Secret")).await;
     assert_eq!((reply.code, reply.warnings()), (400, Vec::new()));
 }
 
@@ -55,7 +56,7 @@ async fn removing_all_applied_fields_leaves_null_in_a_custom_resource() {
         "filled": {"type": "object", "default": {"a": "z"}, "properties": {"a": {"type": "string"}}}});
     let schema =
         json!({"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}});
-    plane.install_crd(&things(&schema)).await;
+    plane.install_crd(&thing_crd(&schema)).await;
     let path = format!("{THINGS}/t");
     let config = |spec: Value| thing("t", &spec).to_string();
     let owned = json!({"map": {"a": "b"}, "free": {"a": 1}, "filled": {"a": "b"}});

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::objects::{MAPS, map};
+use crate::objects::{CONFIG_MAPS, config_map};
 use apiserver::auth::authentication::User;
 use apiserver::auth::authentication::token::TokenFile;
 use machinery::{Value, json};
@@ -39,7 +39,7 @@ async fn users_without_rights_can_read_only_health() {
     let anonymous = plane.unauthenticated();
     assert_eq!(anonymous.get("/readyz").await.0, 200);
     assert_eq!(anonymous.get("/version").await.0, 200);
-    for path in [MAPS, "/apis", "/metrics"] {
+    for path in [CONFIG_MAPS, "/apis", "/metrics"] {
         let (code, status) = anonymous.get(path).await;
         assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")), "{path}");
         let message = status["message"].as_str().unwrap();
@@ -61,11 +61,11 @@ async fn a_token_authenticates_its_user_and_masters_have_all_rights() {
     let groups = json!(["dev", "system:authenticated"]);
     assert_eq!(identity(&alice).await, ("alice".to_owned(), groups));
     assert_eq!(alice.get("/apis").await.0, 200);
-    assert_eq!(alice.get(MAPS).await.0, 403);
-    assert_eq!(alice.post(MAPS, &map("a", &json!({}))).await.0, 403);
+    assert_eq!(alice.get(CONFIG_MAPS).await.0, 403);
+    assert_eq!(alice.post(CONFIG_MAPS, &config_map("a", &json!({}))).await.0, 403);
     let root = plane.bearer("t-root");
-    root.create(MAPS, &map("a", &json!({}))).await;
-    assert_eq!(root.get(MAPS).await.0, 200);
+    root.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    assert_eq!(root.get(CONFIG_MAPS).await.0, 200);
 }
 
 #[tokio::test]
@@ -73,9 +73,9 @@ async fn a_master_can_impersonate_with_the_rights_of_that_user() {
     let plane = plane().await;
     let as_alice = plane.bearer("t-root").with_header("impersonate-user", "alice");
     assert_eq!(identity(&as_alice).await.0, "alice");
-    assert_eq!(as_alice.get(MAPS).await.0, 403);
+    assert_eq!(as_alice.get(CONFIG_MAPS).await.0, 403);
     let as_master = as_alice.with_header("impersonate-group", MASTERS);
-    assert_eq!(as_master.get(MAPS).await.0, 200);
+    assert_eq!(as_master.get(CONFIG_MAPS).await.0, 200);
     let account = plane
         .bearer("t-root")
         .with_header("impersonate-user", "system:serviceaccount:default:robot");
@@ -93,7 +93,7 @@ async fn other_users_cannot_impersonate() {
     let (code, status) = impersonating.get("/readyz").await;
     assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")));
     let groups_only = plane.bearer("t-alice").with_header("impersonate-group", MASTERS);
-    assert_eq!(groups_only.get(MAPS).await.0, 400);
+    assert_eq!(groups_only.get(CONFIG_MAPS).await.0, 400);
 }
 
 #[tokio::test]
@@ -170,5 +170,5 @@ async fn an_in_process_client_can_have_any_user() {
     let plane = plane().await;
     let alice = plane.as_user(User::authenticated("alice", "7", vec!["dev".to_owned()]));
     assert_eq!(identity(&alice).await.0, "alice");
-    assert_eq!(alice.get(MAPS).await.0, 403);
+    assert_eq!(alice.get(CONFIG_MAPS).await.0, 403);
 }

@@ -1,7 +1,7 @@
 //! CRDs and `APIService`s for groups that this server serves itself.
 
 use crate::https::{Https, json_response};
-use crate::objects::{CRDS, THINGS, anything, thing, things};
+use crate::objects::{CRDS, THINGS, any_schema, thing, thing_crd};
 use machinery::{Value, json};
 use testenv::TestEnv;
 
@@ -10,7 +10,7 @@ const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/default/networkpol
 
 /// A CRD in a built-in group.
 fn crd_in_group(group: &str, plural: &str, kind: &str, version: &str) -> Value {
-    let mut crd = things(&anything());
+    let mut crd = thing_crd(&any_schema());
     crd["metadata"] = json!({"name": format!("{plural}.{group}"),
         "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes/kubernetes/pull/1"}});
     crd["spec"]["group"] = group.into();
@@ -128,7 +128,7 @@ async fn a_crd_for_crds_has_no_effect_and_can_be_deleted_after_a_restart() {
     );
     plane.create(CRDS, &crd).await;
     let path = until_established(&plane, &crd).await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     plane.stop().await.unwrap();
 
@@ -192,7 +192,7 @@ async fn a_redirected_built_in_version_is_served_locally_again_after_a_restart()
     assert_eq!(policies["kind"], "NetworkPolicyList");
     let local = plane.read(&format!("{SERVICES}/v1.networking.k8s.io")).await;
     assert_eq!(local["spec"].get("service"), None);
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     plane.stop().await.unwrap();
 }
 
@@ -203,7 +203,7 @@ async fn a_built_in_version_is_served_without_its_api_service() {
     let path = format!("{SERVICES}/v1.networking.k8s.io");
     assert_eq!(plane.delete(&path).await.0, 200);
     plane.create(POLICIES, &policy("a")).await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     plane.until(&format!("{SERVICES}/v1.example.com"), |code, _| code == 200).await;
     assert_eq!(
         plane.get(&path).await.0,
@@ -222,7 +222,7 @@ async fn a_built_in_version_is_served_without_its_api_service() {
 #[tokio::test]
 async fn the_api_service_of_a_crd_is_repaired() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     let path = format!("{SERVICES}/v1.example.com");
     plane.until(&path, |code, _| code == 200).await;
     plane.merge(&path, &json!({"spec": {"versionPriority": 7}})).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
-use crate::objects::{MAPS, map};
+use crate::objects::{CONFIG_MAPS, config_map};
 use crate::slow_disk::{self, SlowDisk, post_and_disconnect};
 use keel::Clock;
 use machinery::{Value, json};
@@ -75,22 +75,22 @@ async fn a_quota_stays_charged_while_writes_are_pending() {
     let (plane, disk) = start().await;
     let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"count/configmaps": "3"}}});
     plane.create("/api/v1/namespaces/default/resourcequotas", &quota).await;
-    post_and_disconnect(&plane, &disk, MAPS, &map("m0", &json!({}))).await;
+    post_and_disconnect(&plane, &disk, CONFIG_MAPS, &config_map("m0", &json!({}))).await;
     let mut refused = 0;
     for index in 1..14 {
         let client = plane.client();
-        let object = map(&format!("m{index}"), &json!({}));
+        let object = config_map(&format!("m{index}"), &json!({}));
         // The write is pending when the client disconnects.
-        if let Some((code, status)) = client.post(MAPS, &object).now_or_never() {
+        if let Some((code, status)) = client.post(CONFIG_MAPS, &object).now_or_never() {
             assert_eq!(code, 403, "{status}");
             refused += 1;
         }
     }
     assert_eq!(refused, 11);
     disk.resume();
-    plane.until(&format!("{MAPS}/m2"), |code, _| code == 200).await;
-    assert_eq!(plane.read(MAPS).await["items"].as_array().unwrap().len(), 3);
-    assert_eq!(plane.post(MAPS, &map("m14", &json!({}))).await.0, 403);
+    plane.until(&format!("{CONFIG_MAPS}/m2"), |code, _| code == 200).await;
+    assert_eq!(plane.read(CONFIG_MAPS).await["items"].as_array().unwrap().len(), 3);
+    assert_eq!(plane.post(CONFIG_MAPS, &config_map("m14", &json!({}))).await.0, 403);
 }
 
 #[tokio::test]

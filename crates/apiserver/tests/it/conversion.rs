@@ -4,7 +4,7 @@ use http::Method;
 
 use crate::conversion_server::{ConversionCall, ConversionReply, ConversionServer};
 use crate::https::Https;
-use crate::objects::{CRDS, MAPS, anything, map, things};
+use crate::objects::{CONFIG_MAPS, CRDS, any_schema, config_map, thing_crd};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, JSON_PATCH, MERGE_PATCH, TABLE};
@@ -299,7 +299,7 @@ async fn a_policy_gets_converted_parameters() {
     .await;
     webhook.calls();
     for _ in 0..2 {
-        let (code, refused) = plane.post(MAPS, &map("m", &json!({}))).await;
+        let (code, refused) = plane.post(CONFIG_MAPS, &config_map("m", &json!({}))).await;
         let message = "configmaps \"m\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: here 80";
         assert_eq!((code, refused["message"].as_str().unwrap()), (422, message));
     }
@@ -313,7 +313,7 @@ async fn parameters_that_cannot_be_converted_fail_their_binding() {
     bind_policy_with_gate_params(&plane, &json!({"name": "a", "parameterNotFoundAction": "Deny"}))
         .await;
     webhook.set_reply(ConversionReply::Failure);
-    let (code, refused) = plane.post(MAPS, &map("m", &json!({}))).await;
+    let (code, refused) = plane.post(CONFIG_MAPS, &config_map("m", &json!({}))).await;
     let message = refused["message"].as_str().unwrap();
     assert!(code == 422 && message.contains("failed to configure binding: "), "{message}");
     assert!(message.ends_with("not today"), "{message}");
@@ -491,7 +491,7 @@ async fn a_hanging_conversion_webhook_delays_no_other_request() {
             // The deletion of one CRD waits for the webhook, the creation of the other one does not.
             store_in_v2(&plane).await;
             assert_eq!(plane.delete(CRD_PATH).await.0, 200);
-            plane.install_crd(&things(&anything())).await;
+            plane.install_crd(&thing_crd(&any_schema())).await;
         };
         tokio::join!(plane.get(&path), ends).0
     };

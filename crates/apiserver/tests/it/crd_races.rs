@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use crate::objects::{CRDS, THINGS, anything, thing, things};
+use crate::objects::{CRDS, THINGS, any_schema, thing, thing_crd};
 use crate::webhook_server::{WebhookServer, answer};
-use crate::webhooks::validating;
+use crate::webhooks::configure_validating_webhooks;
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::MERGE_PATCH;
@@ -17,7 +17,7 @@ const CRD_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/
 
 /// A CRD with the given names and without validation.
 fn crd_named(plural: &str, kind: &str) -> Value {
-    let mut crd = things(&anything());
+    let mut crd = thing_crd(&any_schema());
     crd["metadata"]["name"] = format!("{plural}.example.com").into();
     crd["spec"]["names"] = json!({"plural": plural, "kind": kind});
     crd
@@ -70,8 +70,8 @@ async fn a_kind_is_not_served_before_its_crd_is_established() {
     let gate = Arc::new(Semaphore::new(0));
     let server = gated_webhook(&gate).await;
     let status = webhook_for("apiextensions.k8s.io", "customresourcedefinitions/status", "UPDATE");
-    validating(&plane, "c", &[server.hook("a.b.c", &status)]).await;
-    let mut crd = things(&anything());
+    configure_validating_webhooks(&plane, "c", &[server.hook("a.b.c", &status)]).await;
+    let mut crd = thing_crd(&any_schema());
     plane.create(CRDS, &crd).await;
     until_called(&server).await;
 
@@ -97,7 +97,7 @@ async fn a_kind_is_not_served_before_its_crd_is_established() {
 async fn the_kind_of_an_established_crd_is_served() {
     let plane = TestEnv::start().await;
     for _ in 0..20 {
-        plane.create(CRDS, &things(&anything())).await;
+        plane.create(CRDS, &thing_crd(&any_schema())).await;
         plane.until(CRD_PATH, |_, it| is_established(it)).await;
         assert_eq!(plane.get(THINGS).await.0, 200);
         assert_eq!(plane.get("/apis/example.com").await.0, 200);
@@ -113,7 +113,7 @@ async fn the_kind_of_an_established_crd_is_served() {
 #[tokio::test]
 async fn deleting_a_crd_without_a_served_version_deletes_its_objects() {
     let plane = TestEnv::start().await;
-    let mut crd = things(&anything());
+    let mut crd = thing_crd(&any_schema());
     plane.install_crd(&crd).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     crd["spec"]["versions"][0]["served"] = false.into();
@@ -122,18 +122,18 @@ async fn deleting_a_crd_without_a_served_version_deletes_its_objects() {
     assert_eq!(plane.get(THINGS).await.0, 404);
     assert_eq!(plane.delete(CRD_PATH).await.0, 200);
     until_gone(&plane).await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     assert_eq!(plane.read(THINGS).await["items"], json!([]));
 }
 
 #[tokio::test]
 async fn a_webhook_that_denies_deletes_does_not_block_the_deletion_of_a_crd() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     let server = WebhookServer::answering(|_| json!({"allowed": false})).await;
     let deletions = webhook_for("example.com", "things", "DELETE");
-    validating(&plane, "c", &[server.hook("a.b.c", &deletions)]).await;
+    configure_validating_webhooks(&plane, "c", &[server.hook("a.b.c", &deletions)]).await;
     assert_eq!(plane.delete(&format!("{THINGS}/a")).await.0, 400);
     assert_eq!(plane.delete(CRD_PATH).await.0, 200);
     until_gone(&plane).await;
@@ -142,11 +142,11 @@ async fn a_webhook_that_denies_deletes_does_not_block_the_deletion_of_a_crd() {
 #[tokio::test]
 async fn a_crd_exists_until_pending_creates_have_ended() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     let gate = Arc::new(Semaphore::new(0));
     let server = gated_webhook(&gate).await;
     let creations = webhook_for("example.com", "things", "CREATE");
-    validating(&plane, "c", &[server.hook("a.b.c", &creations)]).await;
+    configure_validating_webhooks(&plane, "c", &[server.hook("a.b.c", &creations)]).await;
     let object = thing("a", &json!({}));
     let creating = plane.post(THINGS, &object);
     let deleting = async {
@@ -161,7 +161,7 @@ async fn a_crd_exists_until_pending_creates_have_ended() {
     let ((code, created), ()) = tokio::join!(creating, deleting);
     assert_eq!(code, 201, "{created}");
     until_gone(&plane).await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     assert_eq!(plane.read(THINGS).await["items"], json!([]));
 }
 
@@ -174,8 +174,8 @@ async fn a_hanging_status_write_delays_no_other_crd() {
         webhook_for("apiextensions.k8s.io", "customresourcedefinitions/status", "UPDATE");
     let only = "object.metadata.name == 'things.example.com'";
     status["matchConditions"] = json!([{"name": "only", "expression": only}]);
-    validating(&plane, "c", &[server.hook("a.b.c", &status)]).await;
-    plane.create(CRDS, &things(&anything())).await;
+    configure_validating_webhooks(&plane, "c", &[server.hook("a.b.c", &status)]).await;
+    plane.create(CRDS, &thing_crd(&any_schema())).await;
     until_called(&server).await;
 
     plane.create(CRDS, &crd_named("zithers", "Zither")).await;
@@ -197,7 +197,7 @@ async fn a_hanging_status_write_delays_no_other_crd() {
 #[tokio::test]
 async fn a_hanging_deletion_of_a_crd_delays_no_other_crd() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     // The CRD is never established, since its kind is taken.
     plane.create(CRDS, &crd_named("rivals", "Thing")).await;
     let rivals = format!("{CRDS}/rivals.example.com");
@@ -208,7 +208,7 @@ async fn a_hanging_deletion_of_a_crd_delays_no_other_crd() {
         webhook_for("apiextensions.k8s.io", "customresourcedefinitions/status", "UPDATE");
     let only = "object.metadata.name == 'rivals.example.com'";
     status["matchConditions"] = json!([{"name": "only", "expression": only}]);
-    validating(&plane, "c", &[server.hook("a.b.c", &status)]).await;
+    configure_validating_webhooks(&plane, "c", &[server.hook("a.b.c", &status)]).await;
     plane.delete(&rivals).await;
     until_called(&server).await;
 
@@ -232,7 +232,7 @@ fn terminating(crd: &Value) -> Value {
 #[tokio::test]
 async fn the_status_of_a_crd_shows_the_progress_of_its_deletion() {
     let plane = TestEnv::start().await;
-    let mut crd = things(&anything());
+    let mut crd = thing_crd(&any_schema());
     crd["metadata"]["finalizers"] = json!(["example.com/keep"]);
     plane.install_crd(&crd).await;
     let mut object = thing("a", &json!({}));
@@ -279,8 +279,8 @@ async fn the_status_of_a_crd_shows_the_progress_of_its_deletion() {
 #[tokio::test]
 async fn the_status_of_a_deleted_crd_shows_that_it_was_never_established() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
-    let mut rival = things(&anything());
+    plane.install_crd(&thing_crd(&any_schema())).await;
+    let mut rival = thing_crd(&any_schema());
     rival["metadata"] = json!({"name": "rivals.example.com", "finalizers": ["example.com/keep"]});
     rival["spec"]["names"] = json!({"plural": "rivals", "kind": "Thing"});
     plane.create(CRDS, &rival).await;

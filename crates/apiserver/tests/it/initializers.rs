@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::objects::{MAPS, THINGS, anything, labeled, map, thing, things};
+use crate::objects::{CONFIG_MAPS, THINGS, any_schema, config_map, labeled, thing, thing_crd};
 use apiserver::auth::authentication::User;
 use machinery::{Value, json};
 use testenv::media_type::{JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, TABLE};
@@ -110,33 +110,35 @@ async fn an_initializer_injects_a_sidecar_before_the_pod_is_visible() {
 #[tokio::test]
 async fn an_object_is_hidden_until_all_initializers_have_finished() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &labeled("old", "app", "web")).await;
+    plane.create(CONFIG_MAPS, &labeled("old", "app", "web")).await;
     configure(&plane, "c", &["a.example.com"], OF_MAPS).await;
-    let mut public_watch = plane.watch(&format!("{MAPS}?watch=1&labelSelector=app=web")).await;
+    let mut public_watch =
+        plane.watch(&format!("{CONFIG_MAPS}?watch=1&labelSelector=app=web")).await;
     assert_eq!(public_watch.next_summary().await, "ADDED old");
-    let creating = begin_create(&plane, MAPS, labeled("new", "app", "web")).await;
-    let gone = begin_create(&plane, MAPS, labeled("gone", "app", "web")).await;
+    let creating = begin_create(&plane, CONFIG_MAPS, labeled("new", "app", "web")).await;
+    let gone = begin_create(&plane, CONFIG_MAPS, labeled("gone", "app", "web")).await;
 
-    assert_eq!(plane.get(&format!("{MAPS}/new")).await.0, 404);
+    assert_eq!(plane.get(&format!("{CONFIG_MAPS}/new")).await.0, 404);
     for query in ["", "?labelSelector=app=web", "?limit=5", "?fieldSelector=metadata.name!=gone"] {
-        let list = plane.read(&format!("{MAPS}{query}")).await;
+        let list = plane.read(&format!("{CONFIG_MAPS}{query}")).await;
         let names: Vec<&Value> =
             list["items"].as_array().unwrap().iter().map(|it| &it["metadata"]["name"]).collect();
         assert_eq!(names, ["old"], "{query}");
     }
-    let named = plane.read(&format!("{MAPS}?fieldSelector=metadata.name=new")).await;
+    let named = plane.read(&format!("{CONFIG_MAPS}?fieldSelector=metadata.name=new")).await;
     assert_eq!(named["items"], json!([]));
-    let all = plane.read(&format!("{MAPS}?includeUninitialized=true")).await;
+    let all = plane.read(&format!("{CONFIG_MAPS}?includeUninitialized=true")).await;
     assert_eq!(all["items"].as_array().unwrap().len(), 3);
-    let table = plane.get_as(&format!("{MAPS}?includeUninitialized=true"), TABLE).await.value();
+    let table =
+        plane.get_as(&format!("{CONFIG_MAPS}?includeUninitialized=true"), TABLE).await.value();
     assert_eq!(table["rows"].as_array().unwrap().len(), 3);
 
-    assert_eq!(plane.delete(&format!("{MAPS}/gone")).await.0, 200);
+    assert_eq!(plane.delete(&format!("{CONFIG_MAPS}/gone")).await.0, 200);
     let (code, status) = gone.answer().await;
     assert_eq!((code, &status["reason"]), (500, &json!("InternalError")));
-    plane.merge(&format!("{MAPS}/new"), &json!({"metadata": {"initializers": null}})).await;
+    plane.merge(&format!("{CONFIG_MAPS}/new"), &json!({"metadata": {"initializers": null}})).await;
     assert_eq!(creating.answer().await.0, 201);
-    plane.merge(&format!("{MAPS}/new"), &json!({"data": {"k": "v"}})).await;
+    plane.merge(&format!("{CONFIG_MAPS}/new"), &json!({"data": {"k": "v"}})).await;
     assert_eq!(public_watch.next_summary().await, "ADDED new", "`gone` was never visible");
     assert_eq!(public_watch.next_summary().await, "MODIFIED new");
 }
@@ -146,8 +148,8 @@ async fn initializers_run_in_order_and_only_the_first_can_be_removed() {
     let plane = TestEnv::start().await;
     configure(&plane, "second", &["c.example.com"], OF_MAPS).await;
     configure(&plane, "first", &["b.example.com", "a.example.com"], OF_MAPS).await;
-    let mut creating = begin_create(&plane, MAPS, map("m", &json!({}))).await;
-    let path = format!("{MAPS}/m");
+    let mut creating = begin_create(&plane, CONFIG_MAPS, config_map("m", &json!({}))).await;
+    let path = format!("{CONFIG_MAPS}/m");
     let shown = format!("{path}?includeUninitialized=true");
     let order = ["b.example.com", "a.example.com", "c.example.com"];
     assert_eq!(pending(&plane.read(&shown).await), order);
@@ -211,30 +213,33 @@ async fn an_authorized_creator_can_set_the_initializers() {
     configure(&plane, "c", &["a.example.com"], OF_MAPS).await;
     let with = |name: &str, initializers: Value| json!({"metadata": {"name": name, "initializers": initializers}});
     let bypassing = with("free", json!({"pending": []}));
-    let created = plane.create(MAPS, &bypassing).await;
+    let created = plane.create(CONFIG_MAPS, &bypassing).await;
     assert_eq!(created["metadata"].get("initializers"), None);
-    plane.create(MAPS, &with("odd", json!({"result": {"status": "Failure"}}))).await;
+    plane.create(CONFIG_MAPS, &with("odd", json!({"result": {"status": "Failure"}}))).await;
     let own = with("own", json!({"pending": [{"name": "mine.example.com"}]}));
-    let created = plane.create(&format!("{MAPS}?includeUninitialized=true"), &own).await;
+    let created = plane.create(&format!("{CONFIG_MAPS}?includeUninitialized=true"), &own).await;
     assert_eq!(pending(&created), ["mine.example.com"]);
-    let (code, status) = plane.post(MAPS, &with("bad", json!({"pending": [{"name": "?"}]}))).await;
+    let (code, status) =
+        plane.post(CONFIG_MAPS, &with("bad", json!({"pending": [{"name": "?"}]}))).await;
     assert_eq!(code, 422, "{status}");
-    let dry = plane.create(&format!("{MAPS}?dryRun=All"), &map("dry", &json!({}))).await;
+    let dry =
+        plane.create(&format!("{CONFIG_MAPS}?dryRun=All"), &config_map("dry", &json!({}))).await;
     assert_eq!(pending(&dry), ["a.example.com"]);
     let alice = plane.as_user(User::authenticated("alice", "", vec![]));
-    assert_eq!(alice.post(MAPS, &bypassing).await.0, 403);
+    assert_eq!(alice.post(CONFIG_MAPS, &bypassing).await.0, 403);
 }
 
 #[tokio::test]
 async fn a_failed_initialization_is_reported_and_deletes_the_object() {
     let plane = TestEnv::start().await;
     configure(&plane, "c", &["a.example.com", "b.example.com"], OF_MAPS).await;
-    let mut initializer = plane.watch(&format!("{MAPS}?watch=1&includeUninitialized=true")).await;
-    let creating = begin_create(&plane, MAPS, map("m", &json!({}))).await;
+    let mut initializer =
+        plane.watch(&format!("{CONFIG_MAPS}?watch=1&includeUninitialized=true")).await;
+    let creating = begin_create(&plane, CONFIG_MAPS, config_map("m", &json!({}))).await;
     let result = json!({"status": "Failure", "code": 403, "reason": "Forbidden",
         "message": "no envoy for you", "details": {"name": "m"}});
     let patch = json!({"metadata": {"initializers": {"result": result}}});
-    let failed = plane.merge(&format!("{MAPS}/m"), &patch).await;
+    let failed = plane.merge(&format!("{CONFIG_MAPS}/m"), &patch).await;
     assert_eq!(failed["metadata"]["initializers"]["result"]["message"], "no envoy for you");
     let (code, status) = creating.answer().await;
     assert_eq!((code, &status["kind"]), (403, &json!("Status")));
@@ -242,7 +247,7 @@ async fn a_failed_initialization_is_reported_and_deletes_the_object() {
     for event in ["ADDED m", "MODIFIED m", "DELETED m"] {
         assert_eq!(initializer.next_summary().await, event);
     }
-    assert_eq!(plane.get(&format!("{MAPS}/m?includeUninitialized=true")).await.0, 404);
+    assert_eq!(plane.get(&format!("{CONFIG_MAPS}/m?includeUninitialized=true")).await.0, 404);
 }
 
 #[tokio::test]
@@ -251,7 +256,8 @@ async fn a_create_that_times_out_leaves_the_uninitialized_object() {
     configure(&plane, "c", &["a.example.com"], OF_MAPS).await;
     for (name, query, seconds) in [("a", "?timeoutSeconds=2", 2), ("b", "", 30)] {
         let mut creating =
-            begin_create(&plane, &format!("{MAPS}{query}"), map(name, &json!({}))).await;
+            begin_create(&plane, &format!("{CONFIG_MAPS}{query}"), config_map(name, &json!({})))
+                .await;
         plane.advance(Duration::from_secs(seconds - 1));
         creating.assert_waits();
         plane.advance(Duration::from_secs(1));
@@ -261,8 +267,11 @@ async fn a_create_that_times_out_leaves_the_uninitialized_object() {
         let expected =
             format!("server has timed out waiting for the initialization of configmaps {name}");
         assert!(message.contains(&expected), "{message}");
-        assert_eq!(plane.get(&format!("{MAPS}/{name}?includeUninitialized=true")).await.0, 200);
-        assert_eq!(plane.post(MAPS, &map(name, &json!({}))).await.0, 409);
+        assert_eq!(
+            plane.get(&format!("{CONFIG_MAPS}/{name}?includeUninitialized=true")).await.0,
+            200
+        );
+        assert_eq!(plane.post(CONFIG_MAPS, &config_map(name, &json!({}))).await.0, 409);
     }
 }
 
@@ -275,7 +284,7 @@ async fn two_hundred_waiting_creates_delay_no_other_request() {
         waiting.push(begin_create(&plane, PODS, pod(&format!("p{index}"))).await);
     }
     for index in 0..20 {
-        plane.create(MAPS, &map(&format!("m{index}"), &json!({}))).await;
+        plane.create(CONFIG_MAPS, &config_map(&format!("m{index}"), &json!({}))).await;
     }
     for index in 0..200 {
         let path = format!("{PODS}/p{index}");
@@ -290,7 +299,7 @@ async fn two_hundred_waiting_creates_delay_no_other_request() {
 #[tokio::test]
 async fn custom_resources_are_initialized_and_initializer_configurations_are_exempt() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     configure(&plane, "all", &["a.example.com"], ("*", "*")).await;
     // The configuration would wait for itself.
     configure(&plane, "more", &["b.example.com"], OF_PODS).await;
@@ -310,17 +319,17 @@ async fn an_object_stays_uninitialized_across_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     configure(&plane, "c", &["a.example.com"], OF_MAPS).await;
-    let creating = begin_create(&plane, MAPS, map("m", &json!({}))).await;
+    let creating = begin_create(&plane, CONFIG_MAPS, config_map("m", &json!({}))).await;
     plane.stop().await.unwrap();
     assert_eq!(creating.answer().await.0, 504);
 
     let plane = TestEnv::builder().data_dir(directory.path()).start().await;
-    assert_eq!(plane.get(&format!("{MAPS}/m")).await.0, 404);
-    assert_eq!(plane.read(MAPS).await["items"], json!([]));
-    let mut watch = plane.watch(&format!("{MAPS}?watch=1")).await;
-    plane.merge(&format!("{MAPS}/m"), &json!({"metadata": {"initializers": null}})).await;
+    assert_eq!(plane.get(&format!("{CONFIG_MAPS}/m")).await.0, 404);
+    assert_eq!(plane.read(CONFIG_MAPS).await["items"], json!([]));
+    let mut watch = plane.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
+    plane.merge(&format!("{CONFIG_MAPS}/m"), &json!({"metadata": {"initializers": null}})).await;
     assert_eq!(watch.next_summary().await, "ADDED m");
-    assert_eq!(plane.get(&format!("{MAPS}/m")).await.0, 200);
+    assert_eq!(plane.get(&format!("{CONFIG_MAPS}/m")).await.0, 200);
     plane.stop().await.unwrap();
 }
 
@@ -332,7 +341,7 @@ async fn without_the_initializers_plugin_creates_do_not_wait() {
         .start()
         .await;
     configure(&plane, "c", &["a.example.com"], OF_MAPS).await;
-    let created = plane.create(MAPS, &map("m", &json!({}))).await;
+    let created = plane.create(CONFIG_MAPS, &config_map("m", &json!({}))).await;
     assert_eq!(created["metadata"].get("initializers"), None);
 }
 

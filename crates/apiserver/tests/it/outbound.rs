@@ -10,9 +10,9 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 
 use crate::https::{Https, json_response};
 use crate::mute_proxy::MuteProxy;
-use crate::objects::{MAPS, map};
+use crate::objects::{CONFIG_MAPS, config_map};
 use crate::webhook_server::answer;
-use crate::webhooks::validating;
+use crate::webhooks::configure_validating_webhooks;
 use machinery::{Value, json};
 use testenv::TestEnv;
 
@@ -59,8 +59,8 @@ fn self_signed(params: &CertificateParams) -> (String, String) {
 async fn call((certificate, key): (String, String)) -> Result<(), String> {
     let server = Https::start_with_certificate(&certificate, &key, &certificate, allow).await;
     let plane = TestEnv::start().await;
-    validating(&plane, "c", &[hook(server.address, &server.ca_bundle())]).await;
-    match plane.post(MAPS, &map("a", &json!({}))).await {
+    configure_validating_webhooks(&plane, "c", &[hook(server.address, &server.ca_bundle())]).await;
+    match plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await {
         (201, _) => Ok(()),
         (_, status) => Err(status["message"].as_str().unwrap().to_owned()),
     }
@@ -101,13 +101,13 @@ async fn a_silent_connection_to_a_webhook_is_replaced() {
     let plane = TestEnv::start().await;
     let server = Https::start("hook.default.svc", allow).await;
     let proxy = MuteProxy::start(server.address).await;
-    validating(&plane, "c", &[hook(proxy.address, &server.ca_bundle())]).await;
-    plane.create(MAPS, &map("before", &json!({}))).await;
+    configure_validating_webhooks(&plane, "c", &[hook(proxy.address, &server.ca_bundle())]).await;
+    plane.create(CONFIG_MAPS, &config_map("before", &json!({}))).await;
     proxy.mute_connections();
-    let (code, status) = plane.post(MAPS, &map("lost", &json!({}))).await;
+    let (code, status) = plane.post(CONFIG_MAPS, &config_map("lost", &json!({}))).await;
     assert_eq!(code, 500, "{status}");
     for name in ["a", "b", "c"] {
-        plane.create(MAPS, &map(name, &json!({}))).await;
+        plane.create(CONFIG_MAPS, &config_map(name, &json!({}))).await;
     }
 }
 
@@ -194,7 +194,7 @@ async fn a_redirect_of_a_webhook_is_not_followed() {
         std::future::ready(response.body(Bytes::new()).unwrap())
     })
     .await;
-    validating(&plane, "c", &[hook(server.address, &server.ca_bundle())]).await;
-    assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 500);
+    configure_validating_webhooks(&plane, "c", &[hook(server.address, &server.ca_bundle())]).await;
+    assert_eq!(plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await.0, 500);
     assert_eq!(calls.load(Ordering::Relaxed), 0);
 }

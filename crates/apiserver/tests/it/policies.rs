@@ -4,7 +4,7 @@ mod mutating;
 
 use http::Method;
 
-use crate::objects::{MAPS, THINGS, labeled, map, thing, things};
+use crate::objects::{CONFIG_MAPS, THINGS, config_map, labeled, thing, thing_crd};
 use machinery::{Value, json};
 use testenv::media_type::{JSON, MERGE_PATCH};
 use testenv::{Response, TestEnv};
@@ -77,7 +77,7 @@ fn json_patch(expression: &str) -> Value {
 
 /// The code and the message of a denial, without the common prefix of the denials of policy `p`.
 async fn refusal(plane: &TestEnv, object: &Value) -> (u16, String) {
-    let (code, status) = plane.post(MAPS, object).await;
+    let (code, status) = plane.post(CONFIG_MAPS, object).await;
     let message = status["message"].as_str().unwrap_or_else(|| panic!("not refused: {status}"));
     let denial = message.split_once("denied request: ").map_or(message, |(_, denial)| denial);
     (code, denial.to_owned())
@@ -96,7 +96,7 @@ async fn validation_errors(plane: &TestEnv, path: &str, policy: &Value) -> Vec<S
 }
 
 async fn post(plane: &TestEnv, object: &Value) -> Response {
-    plane.send(Method::POST, MAPS, JSON, object.to_string()).await
+    plane.send(Method::POST, CONFIG_MAPS, JSON, object.to_string()).await
 }
 
 #[tokio::test]
@@ -108,16 +108,16 @@ async fn the_first_denial_has_the_message_of_its_policy() {
             "messageExpression": "'only ' + object.data.map(k, k).join(',')"},
     ]}))
     .await;
-    let one = map("a", &json!({"b": "1"}));
-    let (code, status) = plane.post(MAPS, &one).await;
+    let one = config_map("a", &json!({"b": "1"}));
+    let (code, status) = plane.post(CONFIG_MAPS, &one).await;
     let expected = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request: only b";
     assert_eq!((code, &status["reason"]), (422, &json!("Invalid")));
     assert_eq!(status["message"], format!("configmaps \"a\" is forbidden: {expected}"));
     assert_eq!(status["details"]["causes"], json!([{"message": expected}]));
-    let two = map("a", &json!({"b": "1", "c": "1"}));
+    let two = config_map("a", &json!({"b": "1", "c": "1"}));
     let expected = (403, "failed expression: object.data.size() < 2".to_owned());
     assert_eq!(refusal(&plane, &two).await, expected);
-    plane.create(MAPS, &map("a", &json!({"a": "1"}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({"a": "1"}))).await;
 }
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn a_validation_action_can_be_a_warning() {
             .await;
     let path = format!("{BINDINGS}/p");
     plane.merge(&path, &json!({"spec": {"validationActions": ["Warn", "Audit"]}})).await;
-    let reply = post(&plane, &map("a", &json!({}))).await;
+    let reply = post(&plane, &config_map("a", &json!({}))).await;
     assert_eq!(reply.code, 201);
     let expected = "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p': never";
     assert_eq!(reply.warnings(), [expected]);
@@ -139,7 +139,7 @@ async fn an_expression_over_the_cost_budget_is_stopped() {
         [1, 2, 3, 4, 5, 6, 7, 8, 9].all(c, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(d, \
         [1, 2, 3, 4, 5, 6, 7, 8, 9].all(e, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(f, a + b > 0))))))";
     let plane = plane_with_policy(&json!({"validations": [{"expression": endless}]})).await;
-    let object = map("a", &json!({}));
+    let object = config_map("a", &json!({}));
     let why = format!(
         "expression '{endless}' resulted in error: operation cancelled: actual cost limit exceeded"
     );
@@ -154,18 +154,18 @@ async fn an_expression_over_the_cost_budget_is_stopped() {
     assert_eq!(refusal(&plane, &object).await, (422, why.to_owned()));
 
     plane.merge(&format!("{POLICIES}/p"), &json!({"spec": {"failurePolicy": "Ignore"}})).await;
-    plane.create(MAPS, &object).await;
+    plane.create(CONFIG_MAPS, &object).await;
 }
 
 #[tokio::test]
 async fn the_failure_policy_decides_on_errors() {
     let spec = |failure| json!({"failurePolicy": failure, "validations": [{"expression": "object.data.a == 'x'"}]});
     let plane = plane_with_policy(&spec("Fail")).await;
-    let object = map("a", &json!({}));
+    let object = config_map("a", &json!({}));
     let why = "expression 'object.data.a == 'x'' resulted in error: no such key: data";
     assert_eq!(refusal(&plane, &object).await, (422, why.to_owned()));
     let plane = plane_with_policy(&spec("Ignore")).await;
-    plane.create(MAPS, &object).await;
+    plane.create(CONFIG_MAPS, &object).await;
 }
 
 #[tokio::test]
@@ -179,10 +179,10 @@ async fn variables_are_evaluated_lazily() {
         "validations": [{"expression": "variables.count < 2 || variables.broken == 1"}],
     }))
     .await;
-    plane.create(MAPS, &map("a", &json!({"one": "1"}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({"one": "1"}))).await;
     let expected = "expression 'variables.count < 2 || variables.broken == 1' resulted in error: \
         composited variable \"broken\" fails to evaluate: no such key: nothing";
-    let two = map("b", &json!({"one": "1", "two": "2"}));
+    let two = config_map("b", &json!({"one": "1", "two": "2"}));
     assert_eq!(refusal(&plane, &two).await, (422, expected.to_owned()));
 }
 
@@ -200,10 +200,10 @@ async fn a_policy_can_use_request_namespace_and_authorizer() {
         {"expression": "!authorizer.serviceAccount('a', 'b').path('/metrics').check('get').allowed()"},
     ]}))
     .await;
-    plane.create(MAPS, &map("a", &json!({"n": "1"}))).await;
-    plane.merge(&format!("{MAPS}/a"), &json!({"data": {"n": "2"}})).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({"n": "1"}))).await;
+    plane.merge(&format!("{CONFIG_MAPS}/a"), &json!({"data": {"n": "2"}})).await;
     let (code, status) =
-        plane.patch(&format!("{MAPS}/a"), MERGE_PATCH, &json!({"data": {"n": "3"}})).await;
+        plane.patch(&format!("{CONFIG_MAPS}/a"), MERGE_PATCH, &json!({"data": {"n": "3"}})).await;
     assert_eq!(code, 422, "{status}");
 }
 
@@ -217,9 +217,9 @@ async fn match_conditions_skip_a_policy() {
         "validations": [{"expression": "false", "message": "never"}],
     }))
     .await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     let expected = "expression 'object.data.nothing == ''' resulted in error: no such key: data";
-    assert_eq!(refusal(&plane, &map("b", &json!({}))).await, (422, expected.to_owned()));
+    assert_eq!(refusal(&plane, &config_map("b", &json!({}))).await, (422, expected.to_owned()));
 }
 
 #[tokio::test]
@@ -238,8 +238,8 @@ async fn match_constraints_select_requests() {
             "messageExpression": "request.resource.group + ' ' + object.apiVersion"}],
     }))
     .await;
-    plane.create(MAPS, &labeled("a", "watched", "no")).await;
-    plane.create(MAPS, &labeled("free", "watched", "yes")).await;
+    plane.create(CONFIG_MAPS, &labeled("a", "watched", "no")).await;
+    plane.create(CONFIG_MAPS, &labeled("free", "watched", "yes")).await;
     assert_eq!(refusal(&plane, &labeled("b", "watched", "yes")).await, (422, "v1".to_owned()));
     // An event is the same object in both groups.
     let mut event = labeled("e", "watched", "yes");
@@ -257,10 +257,11 @@ async fn a_binding_restricts_its_policy() {
     let narrow =
         json!({"matchResources": {"namespaceSelector": {"matchLabels": {"strict": "yes"}}}});
     plane.create(BINDINGS, &binding("p", &narrow)).await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     let strict = json!({"metadata": {"name": "strict", "labels": {"strict": "yes"}}});
     plane.create("/api/v1/namespaces", &strict).await;
-    let (code, _) = plane.post("/api/v1/namespaces/strict/configmaps", &map("a", &json!({}))).await;
+    let (code, _) =
+        plane.post("/api/v1/namespaces/strict/configmaps", &config_map("a", &json!({}))).await;
     assert_eq!(code, 422);
 }
 
@@ -306,9 +307,9 @@ async fn policies_are_not_subject_to_policies() {
     let plane = plane_with_policy(&json!({"matchConstraints": everything,
         "validations": [{"expression": "false"}]}))
     .await;
-    assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 422);
+    assert_eq!(plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await.0, 422);
     assert_eq!(plane.delete(&format!("{BINDINGS}/p")).await.0, 200);
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
 }
 
 #[tokio::test]
@@ -320,7 +321,7 @@ async fn parameters_are_selected_by_name_or_labels() {
     plane.create(POLICIES, &policy("p", &spec)).await;
     let by_name = json!({"paramRef": {"name": "two", "parameterNotFoundAction": "Deny"}});
     plane.create(BINDINGS, &binding("p", &by_name)).await;
-    let three = map("a", &json!({"a": "", "b": "", "c": ""}));
+    let three = config_map("a", &json!({"a": "", "b": "", "c": ""}));
     let expected = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
     assert_eq!(refusal(&plane, &three).await, (422, expected.to_owned()));
     let secrets = "/api/v1/namespaces/default/secrets";
@@ -336,7 +337,7 @@ async fn parameters_are_selected_by_name_or_labels() {
     plane.merge(&format!("{BINDINGS}/p"), &select("limit")).await;
     assert_eq!(refusal(&plane, &three).await, (422, "more than two".to_owned()));
     plane.merge(&format!("{BINDINGS}/p"), &select("other")).await;
-    plane.create(MAPS, &three).await;
+    plane.create(CONFIG_MAPS, &three).await;
 }
 
 #[tokio::test]
@@ -345,7 +346,7 @@ async fn a_policy_with_an_unknown_parameter_kind_denies_all_requests() {
         plane_with_policy(&json!({"paramKind": {"apiVersion": "example.com/v1", "kind": "Limit"},
         "validations": [{"expression": "true"}]}))
         .await;
-    let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
+    let (code, status) = plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     assert_eq!(code, 422);
     assert_eq!(
         status["message"],
@@ -357,9 +358,9 @@ async fn a_policy_with_an_unknown_parameter_kind_denies_all_requests() {
 async fn an_audit_annotation_that_fails_is_a_failure() {
     let annotate = |expression: &str| json!({"auditAnnotations": [{"key": "size", "valueExpression": expression}]});
     let plane = plane_with_policy(&annotate("string(object.data.size())")).await;
-    plane.create(MAPS, &map("a", &json!({"a": "b"}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({"a": "b"}))).await;
     let expected = "expression 'string(object.data.size())' resulted in error: no such key: data";
-    assert_eq!(refusal(&plane, &map("b", &json!({}))).await, (422, expected.to_owned()));
+    assert_eq!(refusal(&plane, &config_map("b", &json!({}))).await, (422, expected.to_owned()));
 }
 
 #[tokio::test]
@@ -369,10 +370,10 @@ async fn deletes_are_validated_with_the_old_object() {
     let plane = plane_with_policy(&json!({"matchConstraints": deletion,
         "validations": [{"expression": "object == null && !('keep' in oldObject.data)"}]}))
     .await;
-    plane.create(MAPS, &map("a", &json!({"keep": ""}))).await;
-    plane.create(MAPS, &map("b", &json!({"go": ""}))).await;
-    assert_eq!(plane.delete(&format!("{MAPS}/a")).await.0, 422);
-    assert_eq!(plane.delete(&format!("{MAPS}/b")).await.0, 200);
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({"keep": ""}))).await;
+    plane.create(CONFIG_MAPS, &config_map("b", &json!({"go": ""}))).await;
+    assert_eq!(plane.delete(&format!("{CONFIG_MAPS}/a")).await.0, 422);
+    assert_eq!(plane.delete(&format!("{CONFIG_MAPS}/b")).await.0, 200);
 }
 
 #[tokio::test]
@@ -417,7 +418,7 @@ async fn policies_apply_to_custom_resources() {
     let plane = TestEnv::start().await;
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object",
         "properties": {"size": {"type": "integer"}, "color": {"type": "string"}}}}});
-    plane.install_crd(&things(&schema)).await;
+    plane.install_crd(&thing_crd(&schema)).await;
     let match_constraints = json!({"resourceRules": [{"apiGroups": ["example.com"],
         "apiVersions": ["v1"], "operations": ["*"], "resources": ["things"]}]});
     let validating = json!({"matchConstraints": match_constraints, "validations": [
@@ -436,12 +437,12 @@ async fn policies_apply_to_custom_resources() {
 #[tokio::test]
 async fn a_changed_policy_applies_to_the_next_request() {
     let plane = plane_with_policy(&json!({"validations": [{"expression": "false"}]})).await;
-    assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 422);
+    assert_eq!(plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await.0, 422);
     let open = json!({"spec": {"validations": [{"expression": "true"}]}});
     plane.merge(&format!("{POLICIES}/p"), &open).await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     assert_eq!(plane.delete(&format!("{POLICIES}/p")).await.0, 200);
-    plane.create(MAPS, &map("b", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("b", &json!({}))).await;
 }
 
 #[tokio::test]
@@ -456,7 +457,7 @@ async fn many_variables_can_depend_on_each_other() {
     let plane = plane_with_policy(&json!({"variables": variables, "validations": [
         {"expression": "variables.v99 != 1", "messageExpression": "string(variables.v99)"}]}))
     .await;
-    assert_eq!(refusal(&plane, &map("a", &json!({}))).await, (422, "1".to_owned()));
+    assert_eq!(refusal(&plane, &config_map("a", &json!({}))).await, (422, "1".to_owned()));
 }
 
 #[tokio::test]
@@ -466,7 +467,7 @@ async fn a_variable_that_depends_on_itself_fails() {
         "validations": [{"expression": "variables.a == 1"}],
     }))
     .await;
-    let (code, message) = refusal(&plane, &map("a", &json!({}))).await;
+    let (code, message) = refusal(&plane, &config_map("a", &json!({}))).await;
     assert_eq!(code, 422);
     assert!(message.ends_with("it depends on itself"), "{message}");
 }
@@ -478,10 +479,10 @@ async fn a_collection_delete_has_no_name_in_its_request() {
     let plane = plane_with_policy(&json!({"matchConstraints": match_constraints, "validations": [
         {"expression": "has(object.metadata) || has(request.name)"}]}))
     .await;
-    plane.create(MAPS, &labeled("a", "l", "1")).await;
-    let (code, status) = plane.delete(&format!("{MAPS}?labelSelector=l")).await;
+    plane.create(CONFIG_MAPS, &labeled("a", "l", "1")).await;
+    let (code, status) = plane.delete(&format!("{CONFIG_MAPS}?labelSelector=l")).await;
     let expected = "configmaps \"Unknown\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: failed expression: has(object.metadata) || has(request.name)";
     assert_eq!((code, status["message"].as_str().unwrap()), (422, expected));
-    let (code, status) = plane.delete(&format!("{MAPS}/a")).await;
+    let (code, status) = plane.delete(&format!("{CONFIG_MAPS}/a")).await;
     assert_eq!(code, 200, "{status}");
 }

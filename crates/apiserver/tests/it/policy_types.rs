@@ -1,6 +1,6 @@
 //! `status.typeChecking` of a validating policy: type errors of its expressions for the matched kinds.
 
-use crate::objects::things;
+use crate::objects::thing_crd;
 use machinery::{Value, json};
 use testenv::TestEnv;
 
@@ -134,7 +134,7 @@ async fn custom_kinds_are_checked_by_their_schemas() {
         "inner": {"type": "object", "x-kubernetes-embedded-resource": true,
             "x-kubernetes-preserve-unknown-fields": true},
     }}}});
-    plane.install_crd(&things(&schema)).await;
+    plane.install_crd(&thing_crd(&schema)).await;
     let matched = "example.com/v1/things";
     for (expression, expected) in [
         ("object.spec.size == 1 && object.metadata.labels.a == 'b'", ""),

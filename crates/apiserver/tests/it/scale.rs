@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use crate::objects::{THINGS, thing, things};
+use crate::objects::{THINGS, thing, thing_crd};
 use machinery::{Value, json};
 use testenv::media_type::{MERGE_PATCH, TABLE};
 use testenv::{Client, TestEnv};
@@ -60,7 +60,7 @@ async fn plane_with_scalable_things() -> TestEnv {
     let numbers = json!({"type": "object", "properties": {"replicas": {"type": "integer"}}});
     let schema =
         json!({"type": "object", "properties": {"spec": numbers.clone(), "status": numbers}});
-    let mut crd = things(&schema);
+    let mut crd = thing_crd(&schema);
     crd["spec"]["versions"][0]["subresources"] = json!({"status": {}, "scale": {
         "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}});
     plane.install_crd(&crd).await;

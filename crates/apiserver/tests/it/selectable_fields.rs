@@ -1,6 +1,6 @@
 //! Field selectors on resources whose versions have different selectable fields.
 
-use crate::objects::{anything, things};
+use crate::objects::{any_schema, thing_crd};
 use machinery::{Value, json};
 use testenv::TestEnv;
 
@@ -40,7 +40,7 @@ fn version(name: &str, storage: bool, fields: &[&str]) -> Value {
 #[tokio::test]
 async fn each_version_of_a_custom_kind_selects_by_its_own_fields() {
     let plane = TestEnv::start().await;
-    let mut crd = things(&anything());
+    let mut crd = thing_crd(&any_schema());
     crd["spec"]["versions"] = json!([
         version("v1", true, &[".spec.color", ".spec.size"]),
         version("v2", false, &[".spec.size", ".spec.color"]),

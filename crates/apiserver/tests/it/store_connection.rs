@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use http::Method;
 
 use crate::faulty_store::{Fault, FaultyStore, HISTORY};
-use crate::objects::{MAPS, map};
+use crate::objects::{CONFIG_MAPS, config_map};
 use keel::{Clock, Entropy, Tasks};
 use machinery::{Value, json};
 use store::{Expect, Options, Store};
@@ -53,9 +53,9 @@ async fn until_not_ready(plane: &TestEnv) {
 
 /// A watch of config maps from the current revision.
 async fn watch_maps(plane: &TestEnv) -> Watch {
-    let list = plane.read(MAPS).await;
+    let list = plane.read(CONFIG_MAPS).await;
     let now = list["metadata"]["resourceVersion"].as_str().unwrap();
-    plane.watch(&format!("{MAPS}?watch=1&resourceVersion={now}")).await
+    plane.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={now}")).await
 }
 
 /// The next `count` events, as `name@resourceVersion`.
@@ -105,7 +105,7 @@ async fn readyz_fails_while_the_store_cannot_be_reached() {
     store.end_fault();
     until_ready(&plane).await;
     assert_eq!(code(&plane, "/readyz").await, 200);
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
 }
 
 #[tokio::test]
@@ -126,19 +126,19 @@ async fn readyz_fails_while_no_watch_can_be_opened() {
 #[tokio::test]
 async fn a_consistent_read_fails_while_the_store_cannot_be_reached() {
     let (store, plane, _tasks) = start().await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     store.set_fault(Fault::Disconnected);
-    let (code, status) = plane.get(&format!("{MAPS}/a")).await;
+    let (code, status) = plane.get(&format!("{CONFIG_MAPS}/a")).await;
     assert_eq!((code, &status["reason"]), (500, &json!("InternalError")), "{status}");
     store.end_fault();
     until_ready(&plane).await;
-    plane.read(&format!("{MAPS}/a")).await;
+    plane.read(&format!("{CONFIG_MAPS}/a")).await;
 }
 
 #[tokio::test]
 async fn a_consistent_read_waits_for_the_events_of_a_store_that_is_late() {
     let (store, plane, _tasks) = start().await;
-    plane.create(MAPS, &map("a", &json!({"version": "old"}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({"version": "old"}))).await;
     for fault in [Fault::LateEvents, Fault::NoWatches, Fault::LateWatches] {
         if fault == Fault::LateWatches {
             // The open watch ends.
@@ -148,7 +148,7 @@ async fn a_consistent_read_waits_for_the_events_of_a_store_that_is_late() {
         let edited = format!("{fault:?}");
         let key = "/registry/configmaps/default/a";
         store.edit(key, |object| object["data"]["version"] = json!(edited)).await;
-        let path = format!("{MAPS}/a");
+        let path = format!("{CONFIG_MAPS}/a");
         let mut read = pin!(plane.get(&path));
         for _ in 0..100 {
             assert!((&mut read).now_or_never().is_none(), "{edited}");
@@ -165,8 +165,8 @@ async fn a_consistent_read_waits_for_the_events_of_a_store_that_is_late() {
 async fn a_history_that_is_compacted_while_the_store_cannot_be_reached_leads_to_a_relist() {
     let options = Options { history_events: HISTORY, ..Options::default() };
     let (store, plane, _tasks) = start_with(options).await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    plane.create(MAPS, &map("b", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("b", &json!({}))).await;
     let mut older = watch_maps(&plane).await;
     for lost in [Fault::Disconnected, Fault::NoWatches] {
         store.set_fault(lost);
@@ -178,10 +178,10 @@ async fn a_history_that_is_compacted_while_the_store_cannot_be_reached_leads_to_
         until_ready(&plane).await;
         let error = older.expect("ERROR").await;
         assert_eq!((&error["code"], &error["reason"]), (&json!(410), &json!("Expired")));
-        assert_eq!(plane.get(&format!("{MAPS}/a")).await.0, 404);
-        plane.read(&format!("{MAPS}/b")).await;
+        assert_eq!(plane.get(&format!("{CONFIG_MAPS}/a")).await.0, 404);
+        plane.read(&format!("{CONFIG_MAPS}/b")).await;
         older = watch_maps(&plane).await;
-        plane.create(MAPS, &map("a", &json!({}))).await;
+        plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
         assert_eq!(older.next_summary().await, "ADDED a");
     }
 }
@@ -225,7 +225,7 @@ async fn random_faults_neither_lose_nor_repeat_an_event() {
         until_ready(&plane).await;
         expected.push(format!("last@{}", store.put_map("last").await));
         assert_eq!(next_events(&mut watch, expected.len()).await, expected);
-        let list = plane.read(MAPS).await;
+        let list = plane.read(CONFIG_MAPS).await;
         // The server itself creates one config map in each namespace.
         assert!(list["items"].as_array().unwrap().len() >= expected.len());
     }

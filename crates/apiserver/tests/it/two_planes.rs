@@ -2,35 +2,35 @@
 
 use std::time::Duration;
 
-use crate::objects::{MAPS, THINGS, anything, map, things};
+use crate::objects::{CONFIG_MAPS, THINGS, any_schema, config_map, thing_crd};
 use machinery::{Value, json};
 use testenv::TestEnv;
 
 #[tokio::test]
 async fn planes_are_isolated_from_each_other() {
     let (one, two) = (TestEnv::start().await, TestEnv::start().await);
-    let mut watch = two.watch(&format!("{MAPS}?watch=1")).await;
-    one.create(MAPS, &map("a", &json!({}))).await;
-    one.install_crd(&things(&anything())).await;
-    assert_eq!(two.get(&format!("{MAPS}/a")).await.0, 404);
+    let mut watch = two.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
+    one.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    one.install_crd(&thing_crd(&any_schema())).await;
+    assert_eq!(two.get(&format!("{CONFIG_MAPS}/a")).await.0, 404);
     assert_eq!(two.get(THINGS).await.0, 404);
-    two.create(MAPS, &map("b", &json!({}))).await;
+    two.create(CONFIG_MAPS, &config_map("b", &json!({}))).await;
     assert_eq!(watch.next_summary().await, "ADDED b");
     one.advance(Duration::from_mins(1));
-    let created = two.create(MAPS, &map("c", &json!({}))).await;
+    let created = two.create(CONFIG_MAPS, &config_map("c", &json!({}))).await;
     assert_eq!(created["metadata"]["creationTimestamp"], "2024-01-01T00:00:00Z");
 }
 
 /// The responses of a plane to fixed requests.
 async fn responses(seed: u64) -> Value {
     let plane = TestEnv::builder().seed(seed).start().await;
-    plane.create(MAPS, &json!({"metadata": {"generateName": "web-"}})).await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &json!({"metadata": {"generateName": "web-"}})).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     let service = json!({"metadata": {"name": "s"},
         "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
     plane.create("/api/v1/namespaces/default/services", &service).await;
     let mut all = Vec::new();
-    for path in ["/api/v1/namespaces", "/api/v1/services", MAPS] {
+    for path in ["/api/v1/namespaces", "/api/v1/services", CONFIG_MAPS] {
         all.push(plane.read(path).await);
     }
     all.into()

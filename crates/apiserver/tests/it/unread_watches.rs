@@ -2,7 +2,7 @@
 
 use http_body_util::BodyExt;
 
-use crate::objects::{THINGS, anything, thing, things};
+use crate::objects::{THINGS, any_schema, thing, thing_crd};
 use crate::watch::overflow_event_log;
 use machinery::json;
 use testenv::TestEnv;
@@ -11,7 +11,7 @@ use testenv::media_type::JSON;
 /// A plane with the objects `a`, which fills the first chunk of a watch, and `b`.
 async fn plane() -> TestEnv {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     plane.create(THINGS, &thing("a", &json!({"bulk": "x".repeat(70_000)}))).await;
     plane.create(THINGS, &thing("b", &json!({"turn": 0}))).await;
     plane

@@ -3,7 +3,7 @@
 use tokio::task::JoinSet;
 
 use super::{PODS, pod, pod_with_resources, refused};
-use crate::objects::{MAPS, THINGS, anything, map, thing, things};
+use crate::objects::{CONFIG_MAPS, THINGS, any_schema, config_map, thing, thing_crd};
 use machinery::{Value, json};
 use testenv::TestEnv;
 
@@ -21,14 +21,14 @@ async fn ten_of_fifty_concurrent_creates_fit_into_the_quota() {
     let mut creators = JoinSet::new();
     for index in 0..50 {
         let client = plane.clone();
-        creators.spawn(
-            async move { client.post(MAPS, &map(&format!("m{index}"), &json!({}))).await.0 },
-        );
+        creators.spawn(async move {
+            client.post(CONFIG_MAPS, &config_map(&format!("m{index}"), &json!({}))).await.0
+        });
     }
     let codes = creators.join_all().await;
     assert_eq!(codes.iter().filter(|it| **it == 201).count(), 10, "{codes:?}");
     assert_eq!(codes.iter().filter(|it| **it == 403).count(), 40, "{codes:?}");
-    let found = plane.read(MAPS).await;
+    let found = plane.read(CONFIG_MAPS).await;
     assert_eq!(found["items"].as_array().unwrap().len(), 10);
 }
 
@@ -37,27 +37,27 @@ async fn a_refusal_reports_usage_and_a_deletion_frees_it() {
     let plane =
         plane_with_quota(&json!({"hard": {"configmaps": "2", "count/configmaps": "2"}})).await;
     for name in ["a", "b"] {
-        plane.create(MAPS, &map(name, &json!({}))).await;
+        plane.create(CONFIG_MAPS, &config_map(name, &json!({}))).await;
     }
     assert_eq!(
-        refused(&plane, MAPS, &map("c", &json!({}))).await,
+        refused(&plane, CONFIG_MAPS, &config_map("c", &json!({}))).await,
         "configmaps \"c\" is forbidden: exceeded quota: q, requested: configmaps=1,count/configmaps=1, used: configmaps=2,count/configmaps=2, limited: configmaps=2,count/configmaps=2"
     );
-    plane.delete(&format!("{MAPS}/a")).await;
-    plane.create(MAPS, &map("c", &json!({}))).await;
-    refused(&plane, MAPS, &map("d", &json!({}))).await;
+    plane.delete(&format!("{CONFIG_MAPS}/a")).await;
+    plane.create(CONFIG_MAPS, &config_map("c", &json!({}))).await;
+    refused(&plane, CONFIG_MAPS, &config_map("d", &json!({}))).await;
 }
 
 #[tokio::test]
 async fn refused_requests_and_dry_runs_use_no_quota() {
     let plane = plane_with_quota(&json!({"hard": {"count/configmaps": "1"}})).await;
     for _ in 0..5 {
-        plane.create(&format!("{MAPS}?dryRun=All"), &map("a", &json!({}))).await;
+        plane.create(&format!("{CONFIG_MAPS}?dryRun=All"), &config_map("a", &json!({}))).await;
         let wrong = json!({"metadata": {"name": "a"}, "data": {"!": "x"}});
-        assert_eq!(plane.post(MAPS, &wrong).await.0, 422);
+        assert_eq!(plane.post(CONFIG_MAPS, &wrong).await.0, 422);
     }
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 403);
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    assert_eq!(plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await.0, 403);
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn pods_use_quota_for_their_requests_until_they_complete() {
 #[tokio::test]
 async fn custom_resources_are_counted() {
     let plane = plane_with_quota(&json!({"hard": {"count/things.example.com": "1"}})).await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     assert_eq!(
         refused(&plane, THINGS, &thing("b", &json!({}))).await,
@@ -152,10 +152,10 @@ async fn a_status_over_the_size_limit_is_not_written_repeatedly() {
         let quota = json!({"metadata": {"name": format!("q{n}")}, "spec": {"hard": hard}});
         plane.create("/api/v1/namespaces/large/resourcequotas", &quota).await;
     }
-    plane.create(maps, &map("first", &json!({}))).await;
+    plane.create(maps, &config_map("first", &json!({}))).await;
     plane.until(&path, shows(1)).await;
     for n in 0..5 {
-        plane.create(maps, &map(&format!("m{n}"), &json!({}))).await;
+        plane.create(maps, &config_map(&format!("m{n}"), &json!({}))).await;
         plane.until(&path, shows(n + 2)).await;
     }
     assert_eq!(refused_statuses(&plane).await, LARGE as u64);

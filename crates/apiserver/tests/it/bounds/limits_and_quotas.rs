@@ -1,7 +1,7 @@
 //! Requests while large limit ranges and quotas exist, in the same or in another namespace.
 
 use super::{TICKS, TestRequest, cpu_time, thread_cpu_time};
-use crate::objects::{MAPS, map};
+use crate::objects::{CONFIG_MAPS, config_map};
 use machinery::{Map, Value, json};
 use testenv::TestEnv;
 
@@ -42,7 +42,7 @@ async fn limit_ranges_of_another_namespace_do_not_slow_down_a_pod() {
 #[tokio::test]
 async fn large_quotas_are_not_parsed_for_each_write() {
     let plane = TestEnv::start().await;
-    let map = TestRequest::post(MAPS, &map("a", &json!({})));
+    let map = TestRequest::post(CONFIG_MAPS, &config_map("a", &json!({})));
     cpu_time(&plane, 201, &map).await;
     let before = cpu_time(&plane, 201, &map).await;
     let quotas = "/api/v1/namespaces/default/resourcequotas";
@@ -78,7 +78,7 @@ async fn changes_in_another_namespace_do_not_evaluate_large_quotas() {
         let before = thread_cpu_time();
         for _ in 0..5 {
             count += 1;
-            plane.create(MAPS, &map(&format!("m{count}"), &json!({}))).await;
+            plane.create(CONFIG_MAPS, &config_map(&format!("m{count}"), &json!({}))).await;
             let shown = Value::from(count.to_string());
             let is_shown =
                 |_: u16, quota: &Value| quota["status"]["used"]["count/configmaps"] == shown;

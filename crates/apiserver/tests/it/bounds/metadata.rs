@@ -3,7 +3,7 @@
 use http::Method;
 
 use super::{TestRequest, check, plane_with, sizes};
-use crate::objects::{MAPS, map};
+use crate::objects::{CONFIG_MAPS, config_map};
 use apiserver::auth::authentication::User;
 use machinery::{Map, Value, json};
 use testenv::TestEnv;
@@ -43,7 +43,10 @@ async fn a_create_with_many_update_managers_takes_linear_time() {
     let plane = TestEnv::start().await;
     check(&plane, 201, 6000, |n| {
         let managers = managers_of_absent_fields(n, "v1");
-        TestRequest::post(MAPS, &json!({"metadata": {"name": "a", "managedFields": managers}}))
+        TestRequest::post(
+            CONFIG_MAPS,
+            &json!({"metadata": {"name": "a", "managedFields": managers}}),
+        )
     })
     .await;
 }
@@ -51,7 +54,7 @@ async fn a_create_with_many_update_managers_takes_linear_time() {
 #[tokio::test]
 async fn a_create_with_many_apply_managers_takes_linear_time() {
     let plane = TestEnv::start().await;
-    check(&plane, 201, 2000, |n| TestRequest::post(MAPS, &managed_map(n, "Apply"))).await;
+    check(&plane, 201, 2000, |n| TestRequest::post(CONFIG_MAPS, &managed_map(n, "Apply"))).await;
 }
 
 #[tokio::test]
@@ -73,11 +76,16 @@ async fn a_review_with_many_managers_takes_linear_time() {
 
 #[tokio::test]
 async fn changes_of_fields_of_many_managers_take_linear_time() {
-    let plane = plane_with(MAPS, &map("a", &entries(8000, "v"))).await;
+    let plane = plane_with(CONFIG_MAPS, &config_map("a", &entries(8000, "v"))).await;
     check(&plane, 200, 2000, |n| {
         let mut changed = managed_map(n, "Apply");
         changed["data"] = entries(n, "w");
-        TestRequest::new(Method::PUT, format!("{MAPS}/a?dryRun=All"), JSON, changed.to_string())
+        TestRequest::new(
+            Method::PUT,
+            format!("{CONFIG_MAPS}/a?dryRun=All"),
+            JSON,
+            changed.to_string(),
+        )
     })
     .await;
 }
@@ -89,13 +97,13 @@ async fn an_apply_that_conflicts_with_many_managers_takes_linear_time() {
     for n in sizes(SIZE) {
         let mut live = managed_map(n, "Apply");
         live["metadata"]["name"] = format!("a{n}").into();
-        plane.create(MAPS, &live).await;
+        plane.create(CONFIG_MAPS, &live).await;
     }
     for (force, code) in [("true", 200), ("false", 409)] {
         check(&plane, code, SIZE, |n| {
             let config = json!({"apiVersion": "v1", "kind": "ConfigMap",
                 "metadata": {"name": format!("a{n}")}, "data": entries(n, "w")});
-            let path = format!("{MAPS}/a{n}?dryRun=All&fieldManager=x&force={force}");
+            let path = format!("{CONFIG_MAPS}/a{n}?dryRun=All&fieldManager=x&force={force}");
             TestRequest::new(
                 Method::PATCH,
                 path,
@@ -115,7 +123,10 @@ async fn unsorted_managed_fields_take_linear_time() {
             (0..n).map(|it| (format!("v:{}", it * 7), json!({}))).collect();
         let manager = json!({"manager": "m", "operation": "Apply", "apiVersion": "v1",
             "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": {"f:finalizers": fields}}});
-        TestRequest::post(MAPS, &json!({"metadata": {"name": "a", "managedFields": [manager]}}))
+        TestRequest::post(
+            CONFIG_MAPS,
+            &json!({"metadata": {"name": "a", "managedFields": [manager]}}),
+        )
     })
     .await;
 }
@@ -127,17 +138,17 @@ async fn many_owner_references_take_linear_time() {
         json!({"apiVersion": "v1", "kind": "Pod", "name": format!("p{n}"), "uid": format!("u{n}"),
             "controller": is_controller, "blockOwnerDeletion": true})
     };
-    let map = |owners: Value| json!({"metadata": {"name": "a", "ownerReferences": owners}});
+    let with_owners = |owners: Value| json!({"metadata": {"name": "a", "ownerReferences": owners}});
     check(&plane, 201, 2000, |n| {
-        TestRequest::post(MAPS, &map((0..n).map(|it| owner(it, false)).collect()))
+        TestRequest::post(CONFIG_MAPS, &with_owners((0..n).map(|it| owner(it, false)).collect()))
     })
     .await;
     check(&plane, 201, 2000, |n| {
-        TestRequest::post(MAPS, &map((0..n).map(|_| owner(7, false)).collect()))
+        TestRequest::post(CONFIG_MAPS, &with_owners((0..n).map(|_| owner(7, false)).collect()))
     })
     .await;
     check(&plane, 422, 1000, |n| {
-        TestRequest::post(MAPS, &map((0..n).map(|it| owner(it, true)).collect()))
+        TestRequest::post(CONFIG_MAPS, &with_owners((0..n).map(|it| owner(it, true)).collect()))
     })
     .await;
 }
@@ -148,13 +159,19 @@ async fn many_finalizers_initializers_and_labels_take_linear_time() {
     let with = |field: &str, value: Value| json!({"metadata": {"name": "a", field: value}});
     let finalizers =
         |n: usize| (0..n).map(|it| Value::from(format!("a.b/{it}"))).collect::<Value>();
-    check(&plane, 201, 5000, |n| TestRequest::post(MAPS, &with("finalizers", finalizers(n)))).await;
-    check(&plane, 201, 5000, |n| TestRequest::post(MAPS, &with("labels", entries(n, "v")))).await;
-    check(&plane, 201, 2000, |n| TestRequest::post(MAPS, &with("annotations", entries(n, "v"))))
+    check(&plane, 201, 5000, |n| {
+        TestRequest::post(CONFIG_MAPS, &with("finalizers", finalizers(n)))
+    })
+    .await;
+    check(&plane, 201, 5000, |n| TestRequest::post(CONFIG_MAPS, &with("labels", entries(n, "v"))))
         .await;
+    check(&plane, 201, 2000, |n| {
+        TestRequest::post(CONFIG_MAPS, &with("annotations", entries(n, "v")))
+    })
+    .await;
     check(&plane, 201, 10_000, |n| {
         let pending: Value = (0..n).map(|it| json!({"name": format!("a{it}")})).collect();
-        TestRequest::post(MAPS, &with("initializers", json!({"pending": pending})))
+        TestRequest::post(CONFIG_MAPS, &with("initializers", json!({"pending": pending})))
     })
     .await;
 }
@@ -163,14 +180,15 @@ async fn many_finalizers_initializers_and_labels_take_linear_time() {
 async fn adding_many_finalizers_to_a_terminating_object_is_refused_in_linear_time() {
     let finalizers: Value = (0..8000).map(|it| Value::from(format!("a.b/{it}"))).collect();
     let plane =
-        plane_with(MAPS, &json!({"metadata": {"name": "a", "finalizers": finalizers}})).await;
-    plane.delete(&format!("{MAPS}/a")).await;
+        plane_with(CONFIG_MAPS, &json!({"metadata": {"name": "a", "finalizers": finalizers}}))
+            .await;
+    plane.delete(&format!("{CONFIG_MAPS}/a")).await;
     check(&plane, 422, 2000, |n| {
         let finalizers: Value = (0..n).map(|it| Value::from(format!("c.d/{it}"))).collect();
         let patch = json!({"metadata": {"finalizers": finalizers}});
         TestRequest::new(
             Method::PATCH,
-            format!("{MAPS}/a?dryRun=All"),
+            format!("{CONFIG_MAPS}/a?dryRun=All"),
             MERGE_PATCH,
             patch.to_string(),
         )
@@ -185,9 +203,9 @@ async fn errors_at_a_long_field_path_take_linear_time() {
         let long = "x".repeat(n);
         let keys: Map<String, Value> =
             (0..n / 20).map(|it| (format!("{it}:"), Value::from("v"))).collect();
-        let mut map = map("a", &Value::Object(keys));
+        let mut map = config_map("a", &Value::Object(keys));
         map["metadata"]["labels"] = json!({long: "v"});
-        TestRequest::post(MAPS, &map)
+        TestRequest::post(CONFIG_MAPS, &map)
     })
     .await;
 }

@@ -3,7 +3,7 @@
 use http::Method;
 
 use super::{TestRequest, check};
-use crate::objects::{CRDS, THINGS, anything, thing, things};
+use crate::objects::{CRDS, THINGS, any_schema, thing, thing_crd};
 use machinery::{Map, Value, json};
 use testenv::TestEnv;
 use testenv::media_type::MERGE_PATCH;
@@ -14,7 +14,7 @@ fn spec(properties: &Value) -> Value {
 
 async fn plane_of(properties: &Value) -> TestEnv {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&spec(properties))).await;
+    plane.install_crd(&thing_crd(&spec(properties))).await;
     plane
 }
 
@@ -64,7 +64,7 @@ async fn rules_that_compare_long_lists_take_linear_time() {
         let mut schema = spec(&json!({"a": kind, "b": kind}));
         schema["properties"]["spec"]["x-kubernetes-validations"] =
             rules.iter().map(|it| json!({"rule": it})).collect();
-        plane.install_crd(&things(&schema)).await;
+        plane.install_crd(&thing_crd(&schema)).await;
         check(&plane, 201, 2000, |n| {
             let forward: Value = (0..n).map(item).collect();
             let backward: Value = (0..n).rev().map(item).collect();
@@ -89,7 +89,7 @@ async fn many_enum_values_and_required_fields_take_linear_time() {
     let required: Value = (0..2000).map(|it| Value::from(format!("r{it}"))).collect();
     let objects =
         json!({"list": {"type": "array", "items": {"type": "object", "required": required}}});
-    plane.install_crd(&things(&spec(&objects))).await;
+    plane.install_crd(&thing_crd(&spec(&objects))).await;
     check(&plane, 422, 500, |n| TestRequest::post(THINGS, &thing("a", &list(n, |_| json!({})))))
         .await;
 }
@@ -120,7 +120,7 @@ async fn ratcheting_of_rules_that_fail_for_every_item_takes_bounded_time() {
     let mut strict = loose.clone();
     strict["list"]["items"]["x-kubernetes-validations"] = json!([{"rule": "self < 0"}]);
     let path = format!("{CRDS}/things.example.com");
-    let versions = things(&spec(&strict))["spec"]["versions"].clone();
+    let versions = thing_crd(&spec(&strict))["spec"]["versions"].clone();
     plane.merge(&path, &json!({"spec": {"versions": versions}})).await;
     let patch = json!({"metadata": {"labels": {"a": "b"}}}).to_string();
     let path = format!("{THINGS}/a?dryRun=All");
@@ -135,21 +135,21 @@ async fn large_crds_take_linear_time() {
     check(&plane, 201, 500, |n| {
         let properties: Map<String, Value> =
             (0..n).map(|it| (format!("p{it}"), json!({"type": "string"}))).collect();
-        TestRequest::post(CRDS, &things(&spec(&Value::Object(properties))))
+        TestRequest::post(CRDS, &thing_crd(&spec(&Value::Object(properties))))
     })
     .await;
     check(&plane, 201, 100, |n| {
-        let mut crd = things(&anything());
+        let mut crd = thing_crd(&any_schema());
         let version = |it: usize| {
             json!({"name": format!("v{}", it + 1), "served": true, "storage": it == 0,
-                "schema": {"openAPIV3Schema": anything()}})
+                "schema": {"openAPIV3Schema": any_schema()}})
         };
         crd["spec"]["versions"] = (0..n).map(version).collect();
         TestRequest::post(CRDS, &crd)
     })
     .await;
     check(&plane, 201, 500, |n| {
-        let mut crd = things(&anything());
+        let mut crd = thing_crd(&any_schema());
         crd["spec"]["versions"][0]["additionalPrinterColumns"] = (0..n)
             .map(|it| json!({"name": format!("c{it}"), "type": "string", "jsonPath": ".spec.a"}))
             .collect();
@@ -160,14 +160,14 @@ async fn large_crds_take_linear_time() {
         let rules: Value = (0..n).map(|it| json!({"rule": format!("self.a > {it}")})).collect();
         let schema = json!({"type": "object", "properties": {"spec": {"type": "object",
             "properties": {"a": {"type": "integer"}}, "x-kubernetes-validations": rules}}});
-        TestRequest::post(CRDS, &things(&schema))
+        TestRequest::post(CRDS, &thing_crd(&schema))
     })
     .await;
     check(&plane, 201, 50, |n| {
         let leaf = json!({"type": "string"});
         let nested =
             (0..n).fold(leaf, |below, _| json!({"type": "object", "properties": {"a": below}}));
-        TestRequest::post(CRDS, &things(&spec(&json!({"a": nested}))))
+        TestRequest::post(CRDS, &thing_crd(&spec(&json!({"a": nested}))))
     })
     .await;
 }
@@ -182,7 +182,7 @@ async fn a_crd_with_expensive_patterns_is_refused_with_a_cause() {
         })
         .collect();
     let schema = spec(&Value::Object(properties));
-    let (code, status) = plane.post(CRDS, &things(&schema)).await;
+    let (code, status) = plane.post(CRDS, &thing_crd(&schema)).await;
     assert_eq!(code, 422);
     let cause = &status["details"]["causes"][0];
     assert_eq!(

@@ -3,7 +3,7 @@
 use super::{
     MUTATING, apply_configuration, create_mutating_policy, json_patch, plane_with_mutations,
 };
-use crate::objects::{MAPS, labeled, map};
+use crate::objects::{CONFIG_MAPS, config_map, labeled};
 use machinery::{Value, json};
 use testenv::TestEnv;
 
@@ -17,10 +17,10 @@ async fn an_apply_configuration_is_merged_into_the_object() {
         ),
     ]))
     .await;
-    let created = plane.create(MAPS, &labeled("a", "own", "kept")).await;
+    let created = plane.create(CONFIG_MAPS, &labeled("a", "own", "kept")).await;
     assert_eq!(created["metadata"]["labels"], json!({"own": "kept", "seen": "yes"}));
     assert_eq!(created["data"]["labels"], "2");
-    assert_eq!(plane.read(&format!("{MAPS}/a")).await["data"], created["data"]);
+    assert_eq!(plane.read(&format!("{CONFIG_MAPS}/a")).await["data"], created["data"]);
 }
 
 #[tokio::test]
@@ -32,9 +32,9 @@ async fn a_patch_is_applied_unless_its_test_fails() {
                 path: '/metadata/annotations/' + jsonpatch.escapeKey('example.com/a')}]"
     ),]))
     .await;
-    let created = plane.create(MAPS, &map("a", &json!({"on": "yes"}))).await;
+    let created = plane.create(CONFIG_MAPS, &config_map("a", &json!({"on": "yes"}))).await;
     assert_eq!(created["metadata"]["annotations"], json!({"example.com/a": "x"}));
-    let created = plane.create(MAPS, &map("b", &json!({"on": "no"}))).await;
+    let created = plane.create(CONFIG_MAPS, &config_map("b", &json!({"on": "no"}))).await;
     assert_eq!(created["metadata"]["annotations"], Value::Null);
 }
 
@@ -74,14 +74,14 @@ async fn an_impossible_mutation_is_a_failure_of_the_policy() {
         ),
     ] {
         let plane = plane_with_mutations(&json!([mutation])).await;
-        let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
+        let (code, status) = plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await;
         let message = format!("policy 'p' with binding 'p' denied request: {expected}");
         assert_eq!((code, &status["reason"]), (403, &json!("Invalid")), "{status}");
         assert_eq!(status["message"], message);
         assert_eq!(status["details"]["causes"], json!([{"message": message}]));
         let ignore = json!({"spec": {"failurePolicy": "Ignore"}});
         plane.merge(&format!("{MUTATING}/p"), &ignore).await;
-        plane.create(MAPS, &map("a", &json!({}))).await;
+        plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     }
 }
 
@@ -116,7 +116,7 @@ async fn a_policy_is_reinvoked_after_later_mutations() {
         let second = json!({"reinvocationPolicy": "Never",
             "mutations": [apply_configuration("Object{data: {'more': ''}}")]});
         create_mutating_policy(&plane, "b-adds", &second).await;
-        let created = plane.create(MAPS, &map("a", &json!({"one": ""}))).await;
+        let created = plane.create(CONFIG_MAPS, &config_map("a", &json!({"one": ""}))).await;
         assert_eq!(created["data"]["count"], expected, "{again}");
     }
     // The policy's own change also counts.
@@ -128,6 +128,6 @@ async fn a_policy_is_reinvoked_after_later_mutations() {
         &json!({"reinvocationPolicy": "IfNeeded", "mutations": [apply_configuration(more)]}),
     )
     .await;
-    let created = plane.create(MAPS, &map("a", &json!({"more": ""}))).await;
+    let created = plane.create(CONFIG_MAPS, &config_map("a", &json!({"more": ""}))).await;
     assert_eq!(created["data"]["more"], "!!");
 }
