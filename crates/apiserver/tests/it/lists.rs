@@ -304,7 +304,7 @@ async fn in_pages(plane: &TestEnv, accept: &str, member: &str) -> Vec<Value> {
         all.extend(page[member].as_array().unwrap().iter().cloned());
         match page["metadata"]["continue"].as_str() {
             Some(token) if !token.is_empty() => {
-                path = format!("{CONFIG_MAPS}?limit=5&continue={token}")
+                path = format!("{CONFIG_MAPS}?limit=5&continue={token}");
             }
             _ => return all,
         }
