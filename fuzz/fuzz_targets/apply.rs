@@ -1,5 +1,5 @@
-//! Server-side apply, also with invalid `managedFields`: a set of fields round-trips, and applying a
-//! configuration a second time changes nothing.
+//! Server-side apply, also with invalid `managedFields`: a set of fields round-trips, and a second
+//! apply of a configuration does not change the spec.
 
 #![no_main]
 

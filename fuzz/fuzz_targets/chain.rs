@@ -5,7 +5,7 @@
 use http::{Method, Request};
 use libfuzzer_sys::{Corpus, fuzz_target};
 use fuzz::amplify;
-use fuzz::server::SERVER;
+use fuzz::server::{SERVER, Sender};
 
 const METHODS: [Method; 5] =
     [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
@@ -46,7 +46,8 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
                 .header("accept", query.as_str())
                 .body(body.as_bytes().to_vec());
             let Ok(request) = request else { return Corpus::Reject };
-            server.send(request, rest < 128);
+            let sender = if rest < 128 { Sender::Administrator } else { Sender::UserWithoutRights };
+            server.send(request, sender);
             Corpus::Keep
         })
     })

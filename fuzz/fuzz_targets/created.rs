@@ -8,7 +8,7 @@ use http::Request;
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::{Corpus, fuzz_target};
 use fuzz::objects;
-use fuzz::server::SERVER;
+use fuzz::server::{SERVER, Sender};
 
 use types::Resource;
 
@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
             let Ok(request) = request.body(object.to_string().into_bytes()) else {
                 return Corpus::Reject;
             };
-            assert_ne!(server.send(request, true), 500, "{path}");
+            assert_ne!(server.send(request, Sender::Administrator), 500, "{path}");
             Corpus::Keep
         })
     })

@@ -1,4 +1,4 @@
-//! Expressions in CEL: every program keeps to its budget and is deterministic.
+//! CEL expressions: evaluation stays within its budget and is deterministic.
 
 #![no_main]
 
@@ -21,10 +21,10 @@ fn run(source: &str) {
         ("m".to_owned(), DeclType::map(DeclType::int(), 5)),
         ("any".to_owned(), DeclType::any()),
     ];
-    let own = DeclType::object(Object::new("self", fields));
+    let self_type = DeclType::object(Object::new("self", fields));
     let env = Env::new(Library::kubernetes())
-        .variable("self", own.clone())
-        .optional_variable("oldSelf", own);
+        .variable("self", self_type.clone())
+        .optional_variable("oldSelf", self_type);
     let program = match env.compile(source) {
         Ok(program) => program,
         Err(error) => {

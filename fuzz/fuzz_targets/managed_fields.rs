@@ -67,6 +67,6 @@ fn run(bytes: &[u8]) -> Corpus {
     update(&request, Some(&live), &mut new);
     let once = new.clone();
     update(&request, Some(&once), &mut new);
-    assert_eq!(new, once, "nothing changed");
+    assert_eq!(new, once, "an update without changes");
     Corpus::Keep
 }

@@ -1,4 +1,4 @@
-//! Kubernetes' protobuf: a decoded object can be normalized, encoded and decoded again.
+//! Kubernetes' protobuf: normalization knows every field of a decoded object.
 
 #![no_main]
 

@@ -9,7 +9,7 @@ use fuzz::SCHEMA_WORDS;
 use machinery::{ErrorList, json};
 use schema::Structural;
 
-/// Rules for the items of a list, for the list, and for the object.
+/// Rules for lists.
 const RULES: [&str; 6] = [
     "self.size() < 3",
     "self == oldSelf",

@@ -1,4 +1,4 @@
-//! Custom resources and their schemas: pruning and defaulting are idempotent.
+//! Custom resources and their schemas: a second pruning and defaulting adds no field.
 
 #![no_main]
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 
-use crate::bounds::{SIZE_MAX, note_size};
+use crate::bounds::{SIZE_MAX, record_size};
 use machinery::{Map, Value};
 
 /// Replaced by the number of the repetition.
@@ -30,7 +30,7 @@ pub fn text(bytes: &[u8]) -> String {
         text += &middle.replace(NUMBER, &number.to_string());
     }
     text += &tail;
-    note_size(text.len());
+    record_size(text.len());
     text
 }
 
@@ -76,7 +76,7 @@ fn repeat(
                 if is_leaf(&list[at]) || bytes.arbitrary()? {
                     let size = list[at].to_string().len() + 8;
                     let numbers = numbers.take(SIZE_MAX / 2 / size);
-                    note_size(numbers.len() * size);
+                    record_size(numbers.len() * size);
                     let one = list[at].clone();
                     list.extend(numbers.map(|number| numbered(&one, number, is_numbered)));
                     return Ok(());
@@ -101,7 +101,7 @@ fn repeat(
 /// limited rather than their memory, so the bounds are those of the largest body.
 fn add_empty_objects(list: &mut Vec<Value>, count: usize) {
     const SIZE: usize = "{},".len();
-    note_size(SIZE_MAX);
+    record_size(SIZE_MAX);
     let count = count.min((SIZE_MAX - (64 << 10)) / SIZE);
     list.extend((0..count).map(|_| Value::Object(Map::new())));
 }
@@ -109,7 +109,7 @@ fn add_empty_objects(list: &mut Vec<Value>, count: usize) {
 fn repeat_entry(map: &mut Map<String, Value>, key: &str, numbers: Range<usize>, is_numbered: bool) {
     let size = key.len() + map[key].to_string().len() + 12;
     let numbers = numbers.take(SIZE_MAX / 2 / size);
-    note_size(numbers.len() * size);
+    record_size(numbers.len() * size);
     let one = map[key].clone();
     for number in numbers {
         map.insert(format!("{key}{number}"), numbered(&one, number, is_numbered));

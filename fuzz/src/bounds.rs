@@ -25,10 +25,10 @@ const SLACK: u32 = 4;
 /// If a bound is exceeded.
 pub fn bounded<T>(bytes: &[u8], run: impl FnOnce(&[u8]) -> T) -> T {
     SIZE.set(bytes.len());
-    let (time, memory) = (processor_time(), CURRENT.load(Ordering::Relaxed));
+    let (time, memory) = (thread_cpu_time(), CURRENT.load(Ordering::Relaxed));
     PEAK.store(memory, Ordering::Relaxed);
     let outcome = run(bytes);
-    let spent = processor_time() - time;
+    let spent = thread_cpu_time() - time;
     let peak = PEAK.load(Ordering::Relaxed).saturating_sub(memory);
     let size = SIZE.get();
     let share = |most: usize| usize::try_from(most as u64 * size as u64 / SIZE_MAX as u64);
@@ -44,7 +44,7 @@ thread_local! {
 }
 
 /// Records that amplification has enlarged the input by a number of bytes.
-pub(crate) fn note_size(bytes: usize) {
+pub(crate) fn record_size(bytes: usize) {
     SIZE.set(SIZE.get() + bytes);
 }
 
@@ -55,19 +55,19 @@ pub fn is_small() -> bool {
 }
 
 /// The CPU time of this thread.
-fn processor_time() -> Duration {
+fn thread_cpu_time() -> Duration {
     #[repr(C)]
     struct Time {
         seconds: i64,
         nanoseconds: i64,
     }
-    const THREAD: i32 = 3;
+    const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
     unsafe extern "C" {
         fn clock_gettime(clock: i32, time: *mut Time) -> i32;
     }
     let mut time = Time { seconds: 0, nanoseconds: 0 };
     // SAFETY: `time` is a `timespec` of 64-bit Linux, and lives until the call returns.
-    unsafe { clock_gettime(THREAD, &raw mut time) };
+    unsafe { clock_gettime(CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     let seconds = u64::try_from(time.seconds).unwrap_or_default();
     Duration::from_secs(seconds)
         + Duration::from_nanos(u64::try_from(time.nanoseconds).unwrap_or_default())

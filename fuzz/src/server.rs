@@ -9,31 +9,41 @@ use tower_service::Service;
 use apiserver::auth::authentication::User;
 use testenv::TestEnv;
 
-/// See the [module documentation](self). It runs on the calling thread, so that its time is that
-/// thread's.
-pub struct OneServer {
+/// See the [module documentation](self). It runs on the calling thread, so that its CPU time is
+/// measured.
+pub struct FuzzServer {
     runtime: Runtime,
     env: TestEnv,
 }
 
-impl OneServer {
-    /// Starts it.
+/// The user of a request.
+#[derive(Clone, Copy)]
+pub enum Sender {
+    Administrator,
+    UserWithoutRights,
+}
+
+impl FuzzServer {
+    /// Starts the server.
     pub fn start() -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-        // Inputs that wait for a revision give up by the clock of the plane.
+        // Requests that wait for a revision time out by the clock of the plane.
         let env = runtime.block_on(TestEnv::builder().system_clock().start());
         Self { runtime, env }
     }
 
-    /// Sends a request as an administrator, or as a user without rights, and returns the code.
-    pub fn send(&self, request: Request<Vec<u8>>, has_rights: bool) -> u16 {
+    /// Sends a request and returns the code of the response.
+    pub fn send(&self, request: Request<Vec<u8>>, sender: Sender) -> u16 {
         let without_rights = User {
             name: "u".to_owned(),
             groups: vec!["system:authenticated".to_owned()],
             ..User::default()
         };
         let client = self.env.server().in_process_client();
-        let mut client = if has_rights { client } else { client.for_user(without_rights) };
+        let mut client = match sender {
+            Sender::Administrator => client,
+            Sender::UserWithoutRights => client.for_user(without_rights),
+        };
         let request = request.map(|it| Full::new(Bytes::from(it)));
         self.runtime.block_on(async move {
             let Ok(response) = client.call(request).await;
@@ -47,6 +57,6 @@ impl OneServer {
 }
 
 thread_local! {
-    /// One for all inputs: what they send is not stored.
-    pub static SERVER: OneServer = OneServer::start();
+    /// One server for all inputs, whose requests are dry runs.
+    pub static SERVER: FuzzServer = FuzzServer::start();
 }

@@ -103,7 +103,7 @@ fn python() -> Result<Command> {
     let environment = install_dir("python")?;
     let interpreter = environment.join("bin/python");
     if !environment.join("bin/pip").exists() {
-        run(Command::new(tools::python()?).args(["-m", "venv"]).arg(&environment))
+        run(Command::new(tools::find_or_install_python()?).args(["-m", "venv"]).arg(&environment))
             .context("python3 has no module venv: install it (Debian's package python3-venv)")?;
     }
     run(Command::new(&interpreter)

@@ -19,7 +19,7 @@ const TOKENS: &str =
 /// all cases.
 pub(crate) fn run_cases(arguments: &[&str]) -> Result<()> {
     let oracle = oracle()?;
-    let python = tools::python()?;
+    let python = tools::find_or_install_python()?;
     let sampan = plane::build(Profile::Release)?;
     let directory = root().join("target/oracle");
     fs::create_dir_all(&directory)?;

@@ -33,8 +33,8 @@ pub(crate) fn kubectls() -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Python, which replays the recorded conversations.
-pub(crate) fn python() -> Result<PathBuf> {
+/// The path of Python, which is installed with apt-get if it is missing.
+pub(crate) fn find_or_install_python() -> Result<PathBuf> {
     if !is_installed("python3") {
         run(Command::new("apt-get").args(["install", "-y", "--no-install-recommends", "python3"]))
             .context("python3 is needed: install it")?;

@@ -27,7 +27,7 @@ use facts::Facts;
 use schemas::Schemas;
 
 /// The release whose API is described, as k8s-openapi names it.
-const LEVEL: &str = "v1_35";
+const RELEASE: &str = "v1_35";
 
 /// The file of facts about Go's encoder, written by hand.
 const FACTS: &str = "emit.txt";
@@ -35,7 +35,8 @@ const FACTS: &str = "emit.txt";
 /// The enumerations that Kubernetes' Go types declare, which neither crate has.
 const ENUMS: &str = "enums.txt";
 
-/// The types of initializers, written by hand since neither crate has Kubernetes 1.13.
+/// The types of initializers, written by hand: Kubernetes removed them after 1.13, and the crates have
+/// only recent releases.
 const INITIALIZERS: &str = "initializers.txt";
 
 /// Generates the table.
@@ -74,7 +75,7 @@ fn tables() -> anyhow::Result<BTreeMap<String, String>> {
     let sources = Sources::locate()?;
     let facts = fs::read_to_string(folder().join(FACTS)).context("cannot read emit.txt")?;
     let messages = messages::read(&sources.protobuf)?;
-    let schemas = Schemas::read(&sources.openapi.join(LEVEL))?;
+    let schemas = Schemas::read(&sources.openapi.join(RELEASE))?;
     table::join(messages, &schemas, &Facts::parse(&facts)?)
 }
 

@@ -1,6 +1,6 @@
 //! The help text of `cargo xtask`.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::process::Command;
 

@@ -1,7 +1,7 @@
 //! The layers of the API server: the edges between the folders of `crates/apiserver/src`. The
 //! compiler allows cycles between modules; this test does not.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

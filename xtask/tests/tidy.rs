@@ -1,6 +1,6 @@
 //! Rules of the source tree that the compiler cannot check.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::collections::BTreeSet;
 use std::fs;

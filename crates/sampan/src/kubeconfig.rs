@@ -11,12 +11,14 @@ mod tests;
 
 pub(crate) use merge::{Entry, Merged, merge_into};
 
-use base64::prelude::{BASE64_STANDARD, Engine};
-use machinery::codec::{DecodeError, yaml};
-use machinery::{Map, Value};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::{env, fmt, fs, io};
+
+use base64::prelude::{BASE64_STANDARD, Engine};
+
+use machinery::codec::{DecodeError, yaml};
+use machinery::{Map, Value};
 
 /// The address of a server and the credentials for it, with the content of all files.
 pub(crate) struct Access {
@@ -239,7 +241,7 @@ impl File<'_> {
                 decoded.map_err(|_| malformed(self.path, format!("{data} is not base64")))?;
             return Ok(Some(decoded));
         }
-        text(map, field).map(|path| self.read_beside(path)).transpose()
+        text(map, field).map(|path| self.read_relative(path)).transpose()
     }
 
     fn identity(&self, user: &str, map: &Map<String, Value>) -> Result<Option<Identity>, Error> {
@@ -259,7 +261,7 @@ impl File<'_> {
         let Some(path) = text(user, "tokenFile") else {
             return Ok(text(user, "token").map(str::to_owned));
         };
-        let token = String::from_utf8(self.read_beside(path)?)
+        let token = String::from_utf8(self.read_relative(path)?)
             .map_err(|_| malformed(self.path, format!("{path} holds no token")))?;
         Ok(Some(token.trim().to_owned()))
     }
@@ -276,7 +278,7 @@ impl File<'_> {
         }
     }
 
-    fn read_beside(&self, path: &str) -> Result<Vec<u8>, Error> {
+    fn read_relative(&self, path: &str) -> Result<Vec<u8>, Error> {
         let path = self.path.parent().unwrap_or(Path::new("")).join(path);
         fs::read(&path).map_err(|source| Error::Read { path, source })
     }

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     {
         Ok(runtime) => runtime,
         Err(error) => {
-            output::fail(&anyhow::Error::from(error).context("cannot start the runtime"));
+            output::print_error(&anyhow::Error::from(error).context("cannot start the runtime"));
             return ExitCode::FAILURE;
         }
     };
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::fail(&error);
+            output::print_error(&error);
             ExitCode::FAILURE
         }
     }

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 /// Prints a line of the result.
-pub(crate) fn say(text: &str) -> Result<()> {
+pub(crate) fn print_line(text: &str) -> Result<()> {
     print(format!("{text}\n").as_bytes())
 }
 
@@ -20,16 +20,16 @@ pub(crate) fn print(bytes: &[u8]) -> Result<()> {
     finish(stdout.write_all(bytes).and_then(|()| stdout.flush()))
 }
 
-/// Prints a line on standard error.
-pub(crate) fn note(text: &str) {
+/// Prints a line that is not part of the result, on standard error.
+pub(crate) fn print_note(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Prints a failure with its causes.
-pub(crate) fn fail(error: &anyhow::Error) {
-    note(&format!("error: {error}"));
+/// Prints an error and its causes on standard error.
+pub(crate) fn print_error(error: &anyhow::Error) {
+    print_note(&format!("error: {error}"));
     for cause in error.chain().skip(1) {
-        note(&format!("  because {cause}"));
+        print_note(&format!("  because {cause}"));
     }
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn print_usage(message: &clap::Error) -> ExitCode {
     if let Err(error) = finish(written)
         && !message.use_stderr()
     {
-        fail(&error);
+        print_error(&error);
         return ExitCode::FAILURE;
     }
     u8::try_from(message.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)

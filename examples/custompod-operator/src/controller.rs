@@ -57,7 +57,8 @@ pub(crate) fn controller(manager: &Manager) -> Controller {
 async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
     let Some(custom_pod) = cx.custom_pods.get_key(&request)? else { return Ok(Action::Done) };
     if custom_pod.metadata.deletion_timestamp.is_some() {
-        return Ok(Action::Done); // its pods go with it
+        // The garbage collector deletes its pods.
+        return Ok(Action::Done);
     }
     let pods = Api::<Pod>::namespaced(cx.client.clone(), request.namespace());
     let (wanted, live) = (custom_pod.spec.replicas, cx.live_pods(&custom_pod)?);
@@ -67,16 +68,16 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
     }
     for pod in live.iter().skip(wanted) {
         let uid = pod.metadata.uid.clone();
-        let exactly_this = params::Preconditions { uid, ..params::Preconditions::default() };
-        pods.delete(name_of(pod), &params::DeleteParams::default().preconditions(exactly_this))
-            .await?;
+        let this_pod = params::Preconditions { uid, ..params::Preconditions::default() };
+        pods.delete(name_of(pod), &params::DeleteParams::default().preconditions(this_pod)).await?;
     }
     cx.update_status(&request, &custom_pod).await?;
     Ok(Action::Done)
 }
 
 impl Context {
-    /// Its pods that are pending or running and not being deleted; those to keep are first.
+    /// The pods that are pending or running and not being deleted. The running ones are first, since
+    /// pods at the end are deleted first.
     fn live_pods(&self, custom_pod: &CustomPod) -> Result<Vec<Pod>, Failure> {
         let uid = custom_pod.metadata.uid.as_deref().unwrap_or_default();
         let mut pods = self.pods.by_index(CONTROLLER_INDEX, uid)?.objects;
@@ -89,7 +90,7 @@ impl Context {
         Ok(pods)
     }
 
-    /// Names that no pod has, always in the same order: the second creation of a pod fails.
+    /// Names that no pod has, always in the same order, so that a repeated creation of a pod fails.
     fn free_names(&self, request: &Request) -> impl Iterator<Item = String> {
         let numbered = (0..).map(|number| format!("{}-{number}", request.name()));
         numbered.filter(|name| {
@@ -98,7 +99,8 @@ impl Context {
         })
     }
 
-    /// Writes the status if it is different. The cache shows the writes above.
+    /// Writes the status if it has changed. The cache already contains the pods that this reconcile
+    /// created, and not those that it deleted.
     async fn update_status(
         &self,
         request: &Request,

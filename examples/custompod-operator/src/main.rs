@@ -1,8 +1,8 @@
 //! The `CustomPod` operator: keeps the desired number of pods of each `CustomPod`.
 //!
 //! The server is that of `KUBECONFIG` or of the service account. `ENDPOINT` is the address for
-//! health, metrics and reconciles; `POD_NAMESPACE` and `POD_NAME`, if both are set, enable leader
-//! election.
+//! health, metrics and the page of recent reconciles; `POD_NAMESPACE` and `POD_NAME`, if both are
+//! set, enable leader election.
 
 use std::env;
 

@@ -1,4 +1,4 @@
-//! CRDs and their example objects, and where which rule meets which value.
+//! CRDs and their example objects, and the evaluations of their rules.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,13 +16,13 @@ pub struct Case {
     pub objects: Vec<Map<String, Value>>,
 }
 
-/// A rule and a value that it is about.
-pub struct Site {
+/// A rule and a value that it is evaluated on.
+pub struct Evaluation {
     pub rule: String,
     pub value: Value,
 }
 
-/// All versions that have rules and examples which keep them.
+/// All versions of the CRDs, with the examples that satisfy their rules.
 pub fn read(folder: &Path) -> Vec<Case> {
     let mut cases = Vec::new();
     for project in files(folder).into_iter().filter(|it| it.is_dir()) {
@@ -34,13 +34,13 @@ pub fn read(folder: &Path) -> Vec<Case> {
             let examples = files(&project.join("examples").join(format!("{kind}.{group}")));
             for version in spec["versions"].as_array().into_iter().flatten() {
                 let mut schema = version["schema"]["openAPIV3Schema"].clone();
-                each_rules(&mut schema, &mut |rules| {
+                for_each_rule_list(&mut schema, &mut |rules| {
                     rules.retain(|it| !rule(it).contains("oldSelf"));
                 });
                 let api_version = format!("{group}/{}", text(&version["name"]));
                 let objects = examples.iter().map(|it| load(it));
                 let objects = objects.filter(|it| it["apiVersion"] == *api_version);
-                let objects = whole(&schema, objects);
+                let objects = valid(&schema, objects);
                 cases.push(Case { schema, objects });
             }
         }
@@ -48,10 +48,10 @@ pub fn read(folder: &Path) -> Vec<Case> {
     cases
 }
 
-/// The objects with their defaults, without those that break a rule.
-fn whole(schema: &Value, objects: impl Iterator<Item = Value>) -> Vec<Map<String, Value>> {
+/// The objects with their defaults, without those that violate a rule.
+fn valid(schema: &Value, objects: impl Iterator<Item = Value>) -> Vec<Map<String, Value>> {
     let structural = Structural::compile(schema);
-    let mut kept = Vec::new();
+    let mut valid = Vec::new();
     for object in objects {
         let Value::Object(mut object) = object else { continue };
         structural.prune(&mut object, &mut Vec::new());
@@ -59,49 +59,51 @@ fn whole(schema: &Value, objects: impl Iterator<Item = Value>) -> Vec<Map<String
         let mut errors = ErrorList::new();
         structural.validate_rules(&object, None, &mut errors);
         if errors.is_empty() {
-            kept.push(object);
+            valid.push(object);
         }
     }
-    kept
+    valid
 }
 
 /// The rules of a schema.
 pub fn rules(schema: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    each_rules(&mut schema.clone(), &mut |rules| {
+    for_each_rule_list(&mut schema.clone(), &mut |rules| {
         found.extend(rules.iter().map(|it| rule(it).to_owned()));
     });
     found
 }
 
-/// Takes all rules out of a schema but these.
-pub fn keep(schema: &mut Value, good: &BTreeSet<String>) {
-    each_rules(schema, &mut |rules| rules.retain(|it| good.contains(rule(it))));
+/// Removes all other rules from a schema.
+pub fn retain_rules(schema: &mut Value, retained: &BTreeSet<String>) {
+    for_each_rule_list(schema, &mut |rules| rules.retain(|it| retained.contains(rule(it))));
 }
 
 impl Case {
     /// Every evaluation that the objects need.
-    pub fn sites(&self) -> Vec<Site> {
-        let mut sites = Vec::new();
+    pub fn evaluations(&self) -> Vec<Evaluation> {
+        let mut evaluations = Vec::new();
         for object in &self.objects {
-            descend(&self.schema, &Value::Object(object.clone()), &mut sites);
+            descend(&self.schema, &Value::Object(object.clone()), &mut evaluations);
         }
-        sites
+        evaluations
     }
 }
 
-fn descend(schema: &Value, value: &Value, sites: &mut Vec<Site>) {
+fn descend(schema: &Value, value: &Value, evaluations: &mut Vec<Evaluation>) {
     for it in schema[RULES].as_array().into_iter().flatten() {
-        sites.push(Site { rule: rule(it).to_owned(), value: value.clone() });
+        evaluations.push(Evaluation { rule: rule(it).to_owned(), value: value.clone() });
     }
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
                 let property = schema["properties"].get(name);
-                descend(property.unwrap_or(&schema["additionalProperties"]), value, sites);
+                descend(property.unwrap_or(&schema["additionalProperties"]), value, evaluations);
             }
         }
-        Value::Array(values) => values.iter().for_each(|it| descend(&schema["items"], it, sites)),
+        Value::Array(values) => {
+            values.iter().for_each(|it| descend(&schema["items"], it, evaluations))
+        }
         _ => {}
     }
 }
@@ -110,15 +112,15 @@ fn rule(rule: &Value) -> &str {
     rule["rule"].as_str().unwrap_or_default()
 }
 
-fn each_rules(schema: &mut Value, f: &mut dyn FnMut(&mut Vec<Value>)) {
+fn for_each_rule_list(schema: &mut Value, f: &mut dyn FnMut(&mut Vec<Value>)) {
     let Value::Object(schema) = schema else { return };
     for (keyword, value) in schema {
         match (keyword.as_str(), value) {
             (RULES, Value::Array(rules)) => f(rules),
             ("properties", Value::Object(properties)) => {
-                properties.values_mut().for_each(|it| each_rules(it, f));
+                properties.values_mut().for_each(|it| for_each_rule_list(it, f));
             }
-            ("items" | "additionalProperties", inner) => each_rules(inner, f),
+            ("items" | "additionalProperties", inner) => for_each_rule_list(inner, f),
             _ => {}
         }
     }
@@ -129,7 +131,7 @@ fn load(file: &Path) -> Value {
     yaml::decode(&text).map_or(Value::Null, |it| it.value)
 }
 
-/// What is in a folder, in order; nothing, if there is none.
+/// The paths in a folder, sorted; none if the folder does not exist.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|it| it.path()).collect();

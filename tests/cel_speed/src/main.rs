@@ -2,8 +2,8 @@
 //! the public crate `cel`, and prints the CPU time of each.
 //!
 //! The argument is a folder of projects: `PROJECT/crds/*.yaml` and
-//! `PROJECT/examples/KIND.GROUP/*.yaml`. Rules that the other cannot compile, cannot evaluate or
-//! answers otherwise are counted and left out.
+//! `PROJECT/examples/KIND.GROUP/*.yaml`. Rules that the crate cannot compile or evaluate, or evaluates
+//! differently, are counted and omitted.
 
 mod corpus;
 mod public;
@@ -11,36 +11,36 @@ mod public;
 use std::path::Path;
 use std::{env, fs};
 
-use corpus::{Case, Site};
+use corpus::{Case, Evaluation};
 use machinery::{ErrorList, Map, Value};
-use public::Public;
+use public::PublicCel;
 use schema::Structural;
 
-/// How often everything is evaluated for one measurement.
+/// The number of times that all rules are evaluated in one measurement.
 const ROUNDS: usize = 50;
 
-/// How often it is measured; the quickest counts, since other programs only make it slower.
+/// The number of measurements. The fastest counts, since other programs only make it slower.
 const MEASUREMENTS: usize = 20;
 
 fn main() {
     let folder = env::args().nth(1).expect("usage: cel_speed FOLDER");
     let mut cases = corpus::read(Path::new(&folder));
     let rules: Vec<String> = cases.iter().flat_map(|it| corpus::rules(&it.schema)).collect();
-    let public = Public::new();
+    let public = PublicCel::new();
     let refused = rules.iter().filter(|it| !public.compiles(it)).count();
-    let mut verdicts = public::Verdicts::default();
+    let mut results = public::Results::default();
     for case in &cases {
-        verdicts.judge(&public, &case.sites());
+        results.add(&public, &case.evaluations());
     }
-    let good = verdicts.good();
+    let comparable = results.comparable();
     for case in &mut cases {
-        corpus::keep(&mut case.schema, &good);
+        corpus::retain_rules(&mut case.schema, &comparable);
     }
-    cases.retain(|it| !it.sites().is_empty());
-    let evaluations: usize = cases.iter().map(|it| it.sites().len()).sum();
+    cases.retain(|it| !it.evaluations().is_empty());
+    let evaluations: usize = cases.iter().map(|it| it.evaluations().len()).sum();
     println!("{} rules, without those about the old value", rules.len());
     println!("crate cel does not compile {refused} of them");
-    println!("{verdicts}");
+    println!("{results}");
     println!("{evaluations} evaluations on {} objects, CPU time of each:", objects(&cases));
 
     let ours = ours(&cases) / evaluations as f64;
@@ -57,7 +57,7 @@ fn objects(cases: &[Case]) -> usize {
     cases.iter().map(|it| it.objects.len()).sum()
 }
 
-/// Microseconds for one round.
+/// The CPU time of one round with our CEL, in microseconds.
 fn ours(cases: &[Case]) -> f64 {
     let compiled: Vec<(Structural, &[Map<String, Value>])> =
         cases.iter().map(|it| (Structural::compile(&it.schema), &*it.objects)).collect();
@@ -70,11 +70,11 @@ fn ours(cases: &[Case]) -> f64 {
             }
         }
     };
-    quickest(round)
+    fastest(round)
 }
 
-/// Microseconds for one round, at best.
-fn quickest(mut round: impl FnMut()) -> f64 {
+/// The CPU time of one round in the fastest measurement, in microseconds.
+fn fastest(mut round: impl FnMut()) -> f64 {
     let mut best = f64::INFINITY;
     for _ in 0..MEASUREMENTS {
         let before = cpu_time();
@@ -84,10 +84,10 @@ fn quickest(mut round: impl FnMut()) -> f64 {
     best
 }
 
-/// Microseconds that this thread has been at work.
+/// The CPU time of this thread, in microseconds.
 fn cpu_time() -> f64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").expect("this is Linux");
     let nanoseconds: f64 =
-        text.split(' ').next().and_then(|it| it.parse().ok()).expect("the first is a number");
+        text.split(' ').next().and_then(|it| it.parse().ok()).expect("the first field is a number");
     nanoseconds / 1000.0
 }

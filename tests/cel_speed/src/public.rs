@@ -6,32 +6,32 @@ use std::sync::Arc;
 
 use cel::{Context, Env, Program, Value, extensions, to_value};
 
-use crate::{Case, Site, quickest};
+use crate::{Case, Evaluation, fastest};
 
-/// How rules are compiled and evaluated.
-pub struct Public {
+/// The environment in which the crate compiles and evaluates rules.
+pub struct PublicCel {
     env: Arc<Env>,
 }
 
-/// What became of the rules that some example needs.
+/// The rules that apply to an example, and those that the crate does not compile or evaluate to true.
 #[derive(Default)]
-pub struct Verdicts {
+pub struct Results {
     all: BTreeSet<String>,
     not_compiled: BTreeSet<String>,
     failed: BTreeSet<String>,
-    otherwise: BTreeSet<String>,
+    evaluated_to_false: BTreeSet<String>,
 }
 
-impl Public {
+impl PublicCel {
     pub fn new() -> Self {
         let mut env = Env::stdlib();
         for extension in [extensions::strings, extensions::lists, extensions::math] {
-            env.add_extension(extension).expect("the extensions get on with each other");
+            env.add_extension(extension).expect("the extensions do not conflict");
         }
         Self { env: Arc::new(env) }
     }
 
-    /// Whether it takes a rule.
+    /// Whether the crate compiles a rule.
     pub fn compiles(&self, rule: &str) -> bool {
         self.env.compile(rule).is_ok()
     }
@@ -39,81 +39,81 @@ impl Public {
     fn context(&self, value: &machinery::Value) -> Context<'_, '_> {
         let mut context = Context::with_env(Arc::clone(&self.env));
         let value = to_value(value).expect("JSON can be converted");
-        context.add_variable("self", value).expect("a value is one");
+        context.add_variable("self", value).expect("a variable can have any value");
         context
     }
 
-    /// Microseconds for one round with the conversion of values, and without it.
+    /// The CPU time of one round with the conversion of values, and without it, in microseconds.
     pub fn measure(&self, cases: &[Case]) -> (f64, f64) {
-        let sites: Vec<Site> = cases.iter().flat_map(Case::sites).collect();
+        let evaluations: Vec<Evaluation> = cases.iter().flat_map(Case::evaluations).collect();
         let mut programs = BTreeMap::new();
-        for site in &sites {
-            programs
-                .entry(site.rule.as_str())
-                .or_insert_with(|| self.env.compile(&site.rule).expect("it did before"));
+        for evaluation in &evaluations {
+            programs.entry(evaluation.rule.as_str()).or_insert_with(|| {
+                self.env.compile(&evaluation.rule).expect("the rule was compiled before")
+            });
         }
-        let sites: Vec<(&Program, &machinery::Value, Context)> = sites
+        let evaluations: Vec<(&Program, &machinery::Value, Context)> = evaluations
             .iter()
             .map(|it| (&programs[it.rule.as_str()], &it.value, self.context(&it.value)))
             .collect();
-        let converting = quickest(|| {
-            for (program, value, _) in &sites {
-                assert_eq!(holds(program, &self.context(value)), Some(true));
+        let converting = fastest(|| {
+            for (program, value, _) in &evaluations {
+                assert_eq!(evaluate(program, &self.context(value)), Some(true));
             }
         });
-        let evaluating = quickest(|| {
-            for (program, _, context) in &sites {
-                assert_eq!(holds(program, context), Some(true));
+        let evaluating = fastest(|| {
+            for (program, _, context) in &evaluations {
+                assert_eq!(evaluate(program, context), Some(true));
             }
         });
         (converting, evaluating)
     }
 }
 
-impl Verdicts {
-    /// Tries the rules, all of which hold, on their values.
-    pub fn judge(&mut self, public: &Public, sites: &[Site]) {
-        for site in sites {
-            let rule = site.rule.clone();
+impl Results {
+    /// Evaluates rules on values for which our CEL evaluates them to true.
+    pub fn add(&mut self, public: &PublicCel, evaluations: &[Evaluation]) {
+        for evaluation in evaluations {
+            let rule = evaluation.rule.clone();
             self.all.insert(rule.clone());
             let Ok(program) = public.env.compile(&rule) else {
                 self.not_compiled.insert(rule);
                 continue;
             };
-            match holds(&program, &public.context(&site.value)) {
+            match evaluate(&program, &public.context(&evaluation.value)) {
                 Some(true) => {}
-                Some(false) => _ = self.otherwise.insert(rule),
+                Some(false) => _ = self.evaluated_to_false.insert(rule),
                 None => _ = self.failed.insert(rule),
             }
         }
     }
 
     /// The rules that the public crate can compile, and that it evaluates to true on all objects.
-    pub fn good(&self) -> BTreeSet<String> {
-        let bad = [&self.not_compiled, &self.failed, &self.otherwise];
-        let is_good = |it: &&String| !bad.iter().any(|set| set.contains(*it));
-        self.all.iter().filter(is_good).cloned().collect()
+    pub fn comparable(&self) -> BTreeSet<String> {
+        let bad = [&self.not_compiled, &self.failed, &self.evaluated_to_false];
+        let is_comparable = |it: &&String| !bad.iter().any(|set| set.contains(*it));
+        self.all.iter().filter(is_comparable).cloned().collect()
     }
 }
 
-/// What a rule says; None if it fails.
-fn holds(program: &Program, context: &Context) -> Option<bool> {
+/// The result of a rule; None if its evaluation fails.
+fn evaluate(program: &Program, context: &Context) -> Option<bool> {
     match program.execute(context) {
         Ok(Value::Bool(holds)) => Some(holds),
         _ => None,
     }
 }
 
-impl fmt::Display for Verdicts {
+impl fmt::Display for Results {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} different ones are about a value in an example; it fails in evaluating {}, answers \
-             otherwise in {}; {} are compared",
+            "{} distinct rules apply to an example; the crate fails to evaluate {} and evaluates {} to \
+             false; {} are compared",
             self.all.len(),
             self.failed.len(),
-            self.otherwise.len(),
-            self.good().len(),
+            self.evaluated_to_false.len(),
+            self.comparable().len(),
         )
     }
 }

@@ -70,13 +70,13 @@ func checkCustomResources(s *session) {
 		if err != nil {
 			return err
 		}
-		definitions := extensions.ApiextensionsV1().CustomResourceDefinitions()
-		created, err := definitions.Create(ctx, boatCRD(s), metav1.CreateOptions{})
+		crds := extensions.ApiextensionsV1().CustomResourceDefinitions()
+		created, err := crds.Create(ctx, boatCRD(s), metav1.CreateOptions{})
 		if err != nil {
 			return err
 		}
 		return until(ctx, "it is established", func(ctx context.Context) (bool, error) {
-			read, err := definitions.Get(ctx, created.Name, metav1.GetOptions{})
+			read, err := crds.Get(ctx, created.Name, metav1.GetOptions{})
 			if err != nil {
 				return false, err
 			}
@@ -144,7 +144,7 @@ func checkDynamicClient(s *session, client dynamic.Interface) {
 		wrong := boat(s, "wrong")
 		unstructured.SetNestedField(wrong.Object, int64(-1), "spec", "crew")
 		if _, err := fleet.Create(ctx, wrong, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
-			return fmt.Errorf("the answer was %w", err)
+			return fmt.Errorf("unexpected result: %w", err)
 		}
 		return nil
 	})

@@ -29,13 +29,13 @@ func checkElection(s *session) {
 			return err
 		}
 		leases := s.clients.CoordinationV1().Leases(s.namespace)
-		lease, err := leases.Get(ctx, "throne", metav1.GetOptions{})
+		lease, err := leases.Get(ctx, "leader-lease", metav1.GetOptions{})
 		if err := errors.Join(err, expect("holder", *lease.Spec.HolderIdentity, "first")); err != nil {
 			return err
 		}
 		renewed := lease.Spec.RenewTime
 		err = until(ctx, "the lease is renewed", func(ctx context.Context) (bool, error) {
-			lease, err := leases.Get(ctx, "throne", metav1.GetOptions{})
+			lease, err := leases.Get(ctx, "leader-lease", metav1.GetOptions{})
 			return err == nil && lease.Spec.RenewTime.After(renewed.Time), err
 		})
 		if err != nil {
@@ -49,7 +49,7 @@ func checkElection(s *session) {
 
 // runCandidate runs leader election as `name`, and sends the name to `led` when it leads.
 func runCandidate(ctx context.Context, s *session, name string, led chan<- string) error {
-	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, s.namespace, "throne",
+	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, s.namespace, "leader-lease",
 		s.clients.CoreV1(), s.clients.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: name})
 	if err != nil {
 		return err

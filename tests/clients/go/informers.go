@@ -122,7 +122,7 @@ func createUpdateDelete(ctx context.Context, s *session, name string, seen <-cha
 // watchWith adds handlers to an informer, which send `add NAME`, `update NAME` and `delete NAME`.
 func watchWith(informer cache.SharedIndexInformer) (<-chan string, error) {
 	events := make(chan string, 1000)
-	tell := func(event string, object any) {
+	send := func(event string, object any) {
 		if gone, is := object.(cache.DeletedFinalStateUnknown); is {
 			object = gone.Obj
 		}
@@ -134,9 +134,9 @@ func watchWith(informer cache.SharedIndexInformer) (<-chan string, error) {
 		events <- event + " " + accessor.GetName()
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { tell("add", object) },
-		UpdateFunc: func(_, object any) { tell("update", object) },
-		DeleteFunc: func(object any) { tell("delete", object) },
+		AddFunc:    func(object any) { send("add", object) },
+		UpdateFunc: func(_, object any) { send("update", object) },
+		DeleteFunc: func(object any) { send("delete", object) },
 	})
 	return events, err
 }

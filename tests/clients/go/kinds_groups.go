@@ -61,15 +61,15 @@ func checkGroupKinds(s *session) {
 	checkLifecycle(s, "validatingwebhookconfigurations",
 		s.clients.AdmissionregistrationV1().ValidatingWebhookConfigurations(),
 		&admissionv1.ValidatingWebhookConfiguration{
-			ObjectMeta: named("a-judge-" + s.name),
+			ObjectMeta: named("a-validator-" + s.name),
 			Webhooks: []admissionv1.ValidatingWebhook{{
-				Name:         "judge.interop.example",
-				ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/judge")},
+				Name:         "validator.interop.example",
+				ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/validate")},
 				// The resource does not exist, so the webhook matches no request.
 				Rules: []admissionv1.RuleWithOperations{{
 					Operations: []admissionv1.OperationType{admissionv1.Create},
 					Rule: admissionv1.Rule{
-						APIGroups: []string{"nobody.example"}, APIVersions: []string{"v1"}, Resources: []string{"nothings"},
+						APIGroups: []string{"absent.example"}, APIVersions: []string{"v1"}, Resources: []string{"nothings"},
 					},
 				}},
 				SideEffects:             new(admissionv1.SideEffectClassNone),

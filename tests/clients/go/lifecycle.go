@@ -82,9 +82,9 @@ func checkLifecycle[T object, L runtime.Object](s *session, kind string, client 
 	if many, can := client.(collectionDeleter); can {
 		s.check(kind+" are deleted as a collection", func(ctx context.Context) error {
 			for _, suffix := range []string{"-1", "-2"} {
-				twin := fresh.DeepCopyObject().(T)
-				twin.SetName(name + suffix)
-				if _, err := client.Create(ctx, twin, metav1.CreateOptions{}); err != nil {
+				second := fresh.DeepCopyObject().(T)
+				second.SetName(name + suffix)
+				if _, err := client.Create(ctx, second, metav1.CreateOptions{}); err != nil {
 					return err
 				}
 			}
@@ -184,7 +184,7 @@ func deleteAndRead[T object, L runtime.Object](ctx context.Context, client clien
 	options := deleteNow()
 	options.Preconditions = &metav1.Preconditions{UID: &other}
 	if err := client.Delete(ctx, last.GetName(), options); !apierrors.IsConflict(err) {
-		return fmt.Errorf("deleted though the uid is another: %w", err)
+		return fmt.Errorf("deleted in spite of another uid: %w", err)
 	}
 	uid := last.GetUID()
 	options.Preconditions.UID = &uid

@@ -44,9 +44,9 @@ type BoatStatus struct {
 
 // DeepCopyObject implements runtime.Object.
 func (b *Boat) DeepCopyObject() runtime.Object {
-	twin := *b
-	b.ObjectMeta.DeepCopyInto(&twin.ObjectMeta)
-	return &twin
+	copied := *b
+	b.ObjectMeta.DeepCopyInto(&copied.ObjectMeta)
+	return &copied
 }
 
 // A BoatList is a list of boats.
@@ -58,19 +58,19 @@ type BoatList struct {
 
 // DeepCopyObject implements runtime.Object.
 func (l *BoatList) DeepCopyObject() runtime.Object {
-	twin := *l
-	l.ListMeta.DeepCopyInto(&twin.ListMeta)
-	twin.Items = make([]Boat, len(l.Items))
+	copied := *l
+	l.ListMeta.DeepCopyInto(&copied.ListMeta)
+	copied.Items = make([]Boat, len(l.Items))
 	for i := range l.Items {
-		twin.Items[i] = *l.Items[i].DeepCopyObject().(*Boat)
+		copied.Items[i] = *l.Items[i].DeepCopyObject().(*Boat)
 	}
-	return &twin
+	return &copied
 }
 
-// A harbor is a reconciler that maintains a configmap for each boat.
-type harbor struct{ client crclient.Client }
+// A boatReconciler maintains a configmap for each boat.
+type boatReconciler struct{ client crclient.Client }
 
-func (h harbor) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+func (h boatReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	boat := &Boat{}
 	if err := h.client.Get(ctx, request.NamespacedName, boat); err != nil {
 		return ctrl.Result{}, crclient.IgnoreNotFound(err)
@@ -117,7 +117,7 @@ func newManager(s *session) (ctrl.Manager, error) {
 		Metrics:                 metrics.Options{BindAddress: "0"},
 		Cache:                   cache.Options{DefaultNamespaces: map[string]cache.Config{s.namespace: {}}},
 		LeaderElection:          true,
-		LeaderElectionID:        "harbor",
+		LeaderElectionID:        "boats",
 		LeaderElectionNamespace: s.namespace,
 		// The next session starts another controller in the same process.
 		Controller:                    config.Controller{SkipNameValidation: new(true)},
@@ -133,7 +133,7 @@ func newManager(s *session) (ctrl.Manager, error) {
 		return nil, err
 	}
 	return manager, ctrl.NewControllerManagedBy(manager).
-		For(&Boat{}).Owns(&corev1.ConfigMap{}).Complete(harbor{manager.GetClient()})
+		For(&Boat{}).Owns(&corev1.ConfigMap{}).Complete(boatReconciler{manager.GetClient()})
 }
 
 func checkManager(s *session) {
@@ -168,9 +168,9 @@ func checkReconciles(ctx context.Context, s *session, client crclient.Client) er
 	mooring := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "ferry-mooring"}}
 	key := crclient.ObjectKeyFromObject(mooring)
 	if err := client.Delete(ctx, mooring); err != nil {
-		return fmt.Errorf("delete what is owned: %w", err)
+		return fmt.Errorf("delete the owned configmap: %w", err)
 	}
-	err = until(ctx, "what is owned is made again", func(ctx context.Context) (bool, error) {
+	err = until(ctx, "the owned configmap is created again", func(ctx context.Context) (bool, error) {
 		again := &corev1.ConfigMap{}
 		err := client.Get(ctx, key, again)
 		return err == nil && again.DeletionTimestamp == nil && again.Data["crew"] == "4", crclient.IgnoreNotFound(err)
@@ -181,7 +181,7 @@ func checkReconciles(ctx context.Context, s *session, client crclient.Client) er
 	if err := client.Delete(ctx, boat); err != nil {
 		return fmt.Errorf("delete: %w", err)
 	}
-	return until(ctx, "boat and mooring are gone", func(ctx context.Context) (bool, error) {
+	return until(ctx, "the boat and its configmap are deleted", func(ctx context.Context) (bool, error) {
 		gone := apierrors.IsNotFound(client.Get(ctx, crclient.ObjectKeyFromObject(boat), &Boat{}))
 		return gone && apierrors.IsNotFound(client.Get(ctx, key, &corev1.ConfigMap{})), nil
 	})

@@ -57,7 +57,7 @@ func checkPages(s *session) {
 			if options.Continue = page.Continue; options.Continue == "" {
 				break
 			}
-			// An object created between two pages is in neither of them.
+			// A write between two pages does not change the next page.
 			if err := touch(ctx, s, "boat-6"); err != nil {
 				return err
 			}
@@ -99,7 +99,7 @@ func checkPages(s *session) {
 				ResourceVersion: "999999999999", ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 			}, scheme.ParameterCodec).Do(ctx).Error()
 		if !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
-			return fmt.Errorf("a version that is yet to come: %w", err)
+			return fmt.Errorf("a future version: %w", err)
 		}
 		return errors.Join(expect("objects", len(cached.Items), 7),
 			expect("exact version", exact.ResourceVersion, cached.ResourceVersion),
@@ -248,7 +248,7 @@ func checkWatches(s *session) {
 		case event, open := <-watcher.ResultChan():
 			return expect(fmt.Sprintf("open, with %+v", event), open, false)
 		case <-ctx.Done():
-			return errors.New("it did not")
+			return errors.New("the watch did not end")
 		}
 	})
 }

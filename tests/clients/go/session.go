@@ -18,26 +18,26 @@ import (
 )
 
 // The timeout of a check, long enough for a busy machine.
-const patience = 30 * time.Second
+const checkTimeout = 30 * time.Second
 
 // A session runs checks in one content type and in a separate namespace.
 type session struct {
-	name      string
-	namespace string
-	config    *rest.Config
-	clients   kubernetes.Interface
-	answers   *answers
-	failed    int
+	name         string
+	namespace    string
+	config       *rest.Config
+	clients      kubernetes.Interface
+	contentTypes *contentTypes
+	failed       int
 }
 
 func newSession(name string, config *rest.Config) (*session, error) {
 	s := &session{
-		name:      name,
-		namespace: "go-" + name,
-		config:    rest.CopyConfig(config),
-		answers:   &answers{types: map[string]int{}},
+		name:         name,
+		namespace:    "go-" + name,
+		config:       rest.CopyConfig(config),
+		contentTypes: &contentTypes{counts: map[string]int{}},
 	}
-	s.config.Wrap(s.answers.wrap)
+	s.config.Wrap(s.contentTypes.wrap)
 	clients, err := kubernetes.NewForConfig(s.config)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func newSession(name string, config *rest.Config) (*session, error) {
 
 // check runs one check and prints its result. Other checks run after a failure.
 func (s *session) check(name string, body func(ctx context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
 	if err := body(ctx); err != nil {
 		fmt.Printf("FAIL go %s: %s: %v\n", s.name, name, err)
@@ -93,7 +93,7 @@ func receive[T any](ctx context.Context, what string, channel <-chan T) (T, erro
 		}
 		return value, nil
 	case <-ctx.Done():
-		return zero, fmt.Errorf("%s did not come", what)
+		return zero, fmt.Errorf("timeout: no %s", what)
 	}
 }
 
@@ -105,23 +105,23 @@ func expect[T comparable](what string, got, want T) error {
 	return nil
 }
 
-// answers counts the content types of the responses to typed requests.
-type answers struct {
-	mutex sync.Mutex
-	types map[string]int
+// contentTypes counts the responses to protobuf requests by their content type.
+type contentTypes struct {
+	mutex  sync.Mutex
+	counts map[string]int
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
-func (a *answers) wrap(next http.RoundTripper) http.RoundTripper {
+func (a *contentTypes) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(request)
 		if err == nil && strings.HasPrefix(request.Header.Get("Accept"), runtime.ContentTypeProtobuf) {
 			media, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
 			a.mutex.Lock()
-			a.types[media]++
+			a.counts[media]++
 			a.mutex.Unlock()
 		}
 		return response, err
@@ -134,10 +134,10 @@ func checkWire(s *session) {
 		return
 	}
 	s.check("responses to protobuf requests are protobuf", func(context.Context) error {
-		s.answers.mutex.Lock()
-		defer s.answers.mutex.Unlock()
-		if s.answers.types[runtime.ContentTypeProtobuf] < 100 {
-			return fmt.Errorf("the answers came as %v", s.answers.types)
+		s.contentTypes.mutex.Lock()
+		defer s.contentTypes.mutex.Unlock()
+		if s.contentTypes.counts[runtime.ContentTypeProtobuf] < 100 {
+			return fmt.Errorf("the content types are %v", s.contentTypes.counts)
 		}
 		return nil
 	})

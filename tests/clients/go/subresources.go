@@ -46,7 +46,7 @@ func checkSubresources(s *session) {
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return err
 		}
-		return until(ctx, "the namespace is gone", func(ctx context.Context) (bool, error) {
+		return until(ctx, "the namespace is deleted", func(ctx context.Context) (bool, error) {
 			_, err := namespaces.Get(ctx, created.Name, metav1.GetOptions{})
 			return apierrors.IsNotFound(err), nil
 		})
@@ -117,7 +117,7 @@ func checkStatus(s *session) {
 			Spec:       appsv1.DaemonSetSpec{Selector: selecting("apart"), Template: podTemplate("apart")},
 			Status:     appsv1.DaemonSetStatus{NumberReady: 9},
 		}, metav1.CreateOptions{})
-		if err := errors.Join(err, expect("ready at birth", created.Status.NumberReady, 0)); err != nil {
+		if err := errors.Join(err, expect("ready after the create", created.Status.NumberReady, 0)); err != nil {
 			return err
 		}
 		var written *appsv1.DaemonSet

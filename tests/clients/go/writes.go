@@ -45,7 +45,7 @@ func checkWrites(s *session) {
 			return err
 		}
 		if _, err := configMaps.Get(ctx, "dry", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %w", err)
+			return fmt.Errorf("the object was stored: %w", err)
 		}
 		return expect("has a uid", created.UID != "", true)
 	})
@@ -55,7 +55,7 @@ func checkWrites(s *session) {
 		if err != nil {
 			return err
 		}
-		return expect("is longer", strings.HasPrefix(created.Name, "made-up-") && len(created.Name) == 13, true)
+		return expect("generated suffix", strings.HasPrefix(created.Name, "made-up-") && len(created.Name) == 13, true)
 	})
 	s.check("an object exists until its finalizers are removed", func(ctx context.Context) error {
 		boat := &corev1.ConfigMap{ObjectMeta: named("held")}
@@ -69,14 +69,14 @@ func checkWrites(s *session) {
 			return err
 		}
 		if held.DeletionTimestamp == nil {
-			return errors.New("it is not marked for deletion")
+			return errors.New("it has no deletion timestamp")
 		}
 		release := []byte(`{"metadata":{"finalizers":null}}`)
 		if _, err = configMaps.Patch(ctx, "held", types.MergePatchType, release, metav1.PatchOptions{}); err != nil {
 			return err
 		}
 		if _, err := configMaps.Get(ctx, "held", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is still there: %w", err)
+			return fmt.Errorf("the object still exists: %w", err)
 		}
 		return nil
 	})
@@ -117,7 +117,7 @@ func checkPatches(s *session) {
 		_, err := s.clients.CoreV1().ConfigMaps(s.namespace).Patch(
 			ctx, "counter", types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
 		if !apierrors.IsInvalid(err) {
-			return fmt.Errorf("the answer was %w", err)
+			return fmt.Errorf("unexpected result: %w", err)
 		}
 		return nil
 	})
@@ -131,20 +131,20 @@ func checkErrors(s *session) {
 		_, err := s.clients.AppsV1().Deployments(s.namespace).Create(ctx, wrong, metav1.CreateOptions{})
 		var status apierrors.APIStatus
 		if !apierrors.IsInvalid(err) || !errors.As(err, &status) {
-			return fmt.Errorf("the answer was %w", err)
+			return fmt.Errorf("unexpected result: %w", err)
 		}
-		var faults []string
+		var fields []string
 		for _, cause := range status.Status().Details.Causes {
-			faults = append(faults, cause.Field)
+			fields = append(fields, cause.Field)
 		}
 		want := "spec.template.spec.containers[0].image"
-		return expect("faults "+strings.Join(faults, " "), strings.Contains(strings.Join(faults, " "), want), true)
+		return expect("fields "+strings.Join(fields, " "), strings.Contains(strings.Join(fields, " "), want), true)
 	})
 	s.check("an object in a missing namespace is refused", func(ctx context.Context) error {
 		boat := &corev1.ConfigMap{ObjectMeta: named("lost")}
 		_, err := s.clients.CoreV1().ConfigMaps("nowhere").Create(ctx, boat, metav1.CreateOptions{})
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the answer was %w", err)
+			return fmt.Errorf("unexpected result: %w", err)
 		}
 		return nil
 	})
@@ -157,7 +157,7 @@ func checkErrors(s *session) {
 		}
 		_, err = clients.CoreV1().Secrets(s.namespace).List(ctx, metav1.ListOptions{})
 		if !apierrors.IsForbidden(err) {
-			return fmt.Errorf("the answer was %w", err)
+			return fmt.Errorf("unexpected result: %w", err)
 		}
 		return nil
 	})
@@ -212,7 +212,7 @@ func increment(ctx context.Context, s *session, times int) error {
 	return nil
 }
 
-// touch changes a configmap.
+// touch writes a new value to a configmap.
 func touch(ctx context.Context, s *session, name string) error {
 	configMaps := s.clients.CoreV1().ConfigMaps(s.namespace)
 	patch := fmt.Sprintf(`{"data":{"touched":"%d"}}`, time.Now().UnixNano())

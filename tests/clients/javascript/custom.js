@@ -19,7 +19,7 @@ export async function custom(config, report) {
 
   await report.check('a CRD is established', async () => {
     const extensions = config.makeApiClient(ApiextensionsV1Api);
-    await extensions.createCustomResourceDefinition({ body: definition() });
+    await extensions.createCustomResourceDefinition({ body: crd() });
     for (;;) {
       const read = await extensions.readCustomResourceDefinition({ name: `boats.${group}` });
       const conditions = read.status?.conditions ?? [];
@@ -72,7 +72,7 @@ function boat(name, spec) {
   return { apiVersion: `${group}/v1`, kind: 'Boat', metadata: { name }, spec };
 }
 
-function definition() {
+function crd() {
   const openAPIV3Schema = {
     type: 'object',
     properties: {

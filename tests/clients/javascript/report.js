@@ -5,7 +5,8 @@ import assert from 'node:assert/strict';
 /** The namespace of all checks. */
 export const namespace = 'javascript';
 
-const patience = 30_000;
+/** The timeout of a check, in milliseconds. */
+const checkTimeout = 30_000;
 
 export class Report {
   failed = 0;
@@ -14,7 +15,7 @@ export class Report {
   async check(sentence, body) {
     let timer;
     const late = new Promise((_, reject) => {
-      timer = setTimeout(() => reject(new Error(`not done after ${patience} ms`)), patience);
+      timer = setTimeout(() => reject(new Error(`not done after ${checkTimeout} ms`)), checkTimeout);
     });
     try {
       await Promise.race([body(), late]);

@@ -46,7 +46,7 @@ def a_crd_is_established():
         "subresources": {"status": {}},
         "additionalPrinterColumns": [{"name": "Crew", "type": "integer", "jsonPath": ".spec.crew"}],
     }
-    definition = {
+    crd = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": f"boats.{GROUP}"},
@@ -57,7 +57,7 @@ def a_crd_is_established():
             "versions": [version],
         },
     }
-    extensions.create_custom_resource_definition(definition)
+    extensions.create_custom_resource_definition(crd)
 
     def established():
         read = extensions.read_custom_resource_definition(f"boats.{GROUP}")

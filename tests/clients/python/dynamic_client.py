@@ -29,7 +29,7 @@ def built_in_resources_are_found_and_written():
     maps.delete(name="dynamic", namespace=NAMESPACE)
     try:
         maps.get(name="dynamic", namespace=NAMESPACE)
-        raise AssertionError("it is still there")
+        raise AssertionError("the object still exists")
     except NotFoundError:
         pass
 

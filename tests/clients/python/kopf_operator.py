@@ -81,7 +81,7 @@ def on_delete(name, namespace, **_):
 def _certificate():
     """Files with a certificate for 127.0.0.1 that is its own authority, and its key.
 
-    kopf can make one itself, but what it needs for that does not know OpenSSL 3.
+    kopf can create one itself, but only with a package that does not support OpenSSL 3.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kopf")])

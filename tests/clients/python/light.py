@@ -30,7 +30,7 @@ def configmaps_are_created_read_changed_and_deleted():
     client.delete(ConfigMap, "light")
     try:
         client.get(ConfigMap, "light")
-        raise AssertionError("it is still there")
+        raise AssertionError("the object still exists")
     except ApiError as error:
         expect("code", error.status.code, 404)
 

@@ -1,6 +1,6 @@
 """Tests the API server of $KUBECONFIG with Python's client libraries in their default configuration.
 
-Prints `ok NAME` or `FAIL NAME: reason` for each check, and fails if one did.
+Prints `ok NAME` or `FAIL NAME: reason` for each check, and fails if a check failed.
 """
 
 import sys

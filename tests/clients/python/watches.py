@@ -45,7 +45,7 @@ def a_watch_without_a_version_begins_with_the_existing_objects():
         expect("event", event["type"], "ADDED")
         if event["object"].metadata.name == NAMESPACE:
             return
-    raise AssertionError("the namespace was not there")
+    raise AssertionError("there was no event for the namespace")
 
 
 @check
@@ -83,7 +83,7 @@ def a_candidate_is_elected():
     led = queue.Queue()
     election = leaderelection.LeaderElection(
         electionconfig.Config(
-            LeaseLock("throne", NAMESPACE, "only"),
+            LeaseLock("leader-lease", NAMESPACE, "only"),
             lease_duration=3,
             renew_deadline=2,
             retry_period=1,
@@ -94,5 +94,5 @@ def a_candidate_is_elected():
     # The candidate leads until the program ends, since it cannot release the lease.
     threading.Thread(target=election.run, daemon=True).start()
     expect("leader", led.get(), "only")
-    lease = client.CoordinationV1Api().read_namespaced_lease("throne", NAMESPACE)
+    lease = client.CoordinationV1Api().read_namespaced_lease("leader-lease", NAMESPACE)
     expect("holder", lease.spec.holder_identity, "only")

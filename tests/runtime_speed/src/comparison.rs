@@ -105,7 +105,7 @@ impl Bench<'_> {
         Ok(Pair { kube_runtime: median(theirs)?, ours: median(ours)? })
     }
 
-    /// Like the changes.
+    /// Runs both in turn several times, and returns the medians.
     async fn repeats(&self) -> Result<Pair> {
         let (mut theirs, mut ours) = (Vec::new(), Vec::new());
         for _ in 0..self.args.runs {
@@ -115,13 +115,13 @@ impl Bench<'_> {
         Ok(Pair { kube_runtime: median(theirs)?, ours: median(ours)? })
     }
 
-    /// The objects are in round `before`, and `rounds` further at the end.
+    /// Changes every object `rounds` times; the objects are in round `before`.
     async fn follow_changes(&self, contender: Contender, before: u64) -> Result<Figures> {
         let objects = self.args.controlled;
         let goal = before + self.args.rounds;
         let mut child = self.start(contender, Work::FollowChanges, objects, goal)?;
         let begun = child.line().await?;
-        ensure!(begun == line::BEGUN, "a contender said {begun:?}");
+        ensure!(begun == line::BEGUN, "unexpected output {begun:?}");
         let numbers = [objects.to_string(), (before + 1).to_string(), goal.to_string()];
         let [objects, from, to] = &numbers;
         let load = ["load", "--objects", objects, "--from", from, "--to", to];
@@ -137,12 +137,12 @@ impl Bench<'_> {
     }
 
     fn start(&self, contender: Contender, work: Work, objects: usize, goal: u64) -> Result<Child> {
-        let (contender, work) = (word(&contender), word(&work));
+        let (contender, work) = (argument(&contender), argument(&work));
         let numbers = [objects.to_string(), goal.to_string()];
         let [objects, goal] = &numbers;
-        let what = ["contend", "--contender", &contender, "--work", &work];
-        let much = ["--objects", objects, "--goal", goal];
-        Child::start(self.kubeconfig, &[&what[..], &much[..]].concat())
+        let task = ["contend", "--contender", &contender, "--work", &work];
+        let amounts = ["--objects", objects, "--goal", goal];
+        Child::start(self.kubeconfig, &[&task[..], &amounts[..]].concat())
     }
 }
 
@@ -159,7 +159,7 @@ async fn finish(mut child: Child) -> Result<Figures> {
     Ok(figures)
 }
 
-/// The name on the command line.
-fn word(value: &impl ValueEnum) -> String {
+/// The value on the command line.
+fn argument(value: &impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }

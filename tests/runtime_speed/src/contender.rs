@@ -1,4 +1,4 @@
-//! One measurement of one runtime, in a process of its own.
+//! One measurement of one runtime, in a separate process.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -14,8 +14,8 @@ use kube::Resource;
 use serde::de::DeserializeOwned;
 
 use crate::args::{Contender, Task, Work};
-use crate::course::{Course, Goal};
 use crate::kube_runtime::ManagedFields;
+use crate::progress::{Goal, Progress};
 use crate::usage::{Figures, Usage};
 use crate::widget::Widget;
 use crate::{kube_runtime, ours};
@@ -60,7 +60,7 @@ pub(crate) async fn contend(task: &Task) -> Result<()> {
         Work::FollowChanges => follow_changes(task).await?,
         Work::Repeat => repeat(task).await?,
     };
-    say(&serde_json::to_string(&figures)?)
+    print_line(&serde_json::to_string(&figures)?)
 }
 
 async fn cache<K: Cached>(task: &Task) -> Result<Figures> {
@@ -77,34 +77,36 @@ async fn cache<K: Cached>(task: &Task) -> Result<Figures> {
 }
 
 async fn follow_changes(task: &Task) -> Result<Figures> {
-    let course = start(task, Goal::Round(task.goal)).await?;
-    let (before, visits) = (Usage::now()?, course.visits());
-    say(line::BEGUN)?;
-    course.over().await;
+    let progress = start(task, Goal::Round(task.goal)).await?;
+    let (before, reconciles) = (Usage::now()?, progress.reconciles());
+    print_line(line::BEGUN)?;
+    progress.until_goal().await;
     let done = Usage::now()?;
-    before.figures(course.visits() - visits, &done)
+    before.figures(progress.reconciles() - reconciles, &done)
 }
 
 async fn repeat(task: &Task) -> Result<Figures> {
-    let course = start(task, Goal::Visits(task.goal)).await?;
-    let (before, visits) = (Usage::now()?, course.visits());
-    course.over().await;
+    let progress = start(task, Goal::Reconciles(task.goal)).await?;
+    let (before, reconciles) = (Usage::now()?, progress.reconciles());
+    progress.until_goal().await;
     let done = Usage::now()?;
-    before.figures(course.visits() - visits, &done)
+    before.figures(progress.reconciles() - reconciles, &done)
 }
 
 /// A running controller that has reconciled every object once.
-async fn start(task: &Task, goal: Goal) -> Result<Arc<Course>> {
-    let course = Arc::new(Course::new(task.objects, goal));
+async fn start(task: &Task, goal: Goal) -> Result<Arc<Progress>> {
+    let progress = Arc::new(Progress::new(task.objects, goal));
     match task.contender {
-        Contender::Ours => ours::control(Arc::clone(&course)).await?,
-        Contender::KubeRuntime => kube_runtime::control(Arc::clone(&course)).await?,
-        Contender::KubeRuntimeCleared => bail!("only caches are measured so"),
+        Contender::Ours => ours::control(Arc::clone(&progress)).await?,
+        Contender::KubeRuntime => kube_runtime::control(Arc::clone(&progress)).await?,
+        Contender::KubeRuntimeCleared => {
+            bail!("kube-runtime with cleared managedFields is measured only as a cache")
+        }
     }
-    course.begun().await;
-    Ok(course)
+    progress.until_all_reconciled().await;
+    Ok(progress)
 }
 
-fn say(line: &str) -> Result<()> {
+fn print_line(line: &str) -> Result<()> {
     Ok(writeln!(io::stdout(), "{line}")?)
 }

@@ -12,11 +12,11 @@ use kube::runtime::controller::Action;
 use kube::runtime::{Controller, WatchStreamExt, reflector, watcher};
 use kube::{Api, Client};
 
-use keel::Tasks;
 use crate::contender::{Cache, Cached};
-use crate::course::{Course, Next};
+use crate::progress::{Next, Progress};
 use crate::widget;
 use crate::widget::Widget;
+use keel::Tasks;
 
 /// Whether `metadata.managedFields` are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,17 +44,17 @@ pub(crate) async fn cache<K: Cached>(managed_fields: ManagedFields) -> Result<Ca
 }
 
 /// Starts a controller, whose function gets the object from the store.
-pub(crate) async fn control(course: Arc<Course>) -> Result<()> {
+pub(crate) async fn control(progress: Arc<Progress>) -> Result<()> {
     let api = Api::<Widget>::namespaced(Client::try_default().await?, widget::CONTROLLED);
     let controller = Controller::new(api, watcher::Config::default());
-    let reconciled = controller.run(reconcile, |_, error, _| match *error {}, course);
+    let reconciled = controller.run(reconcile, |_, error, _| match *error {}, progress);
     Tasks::new().spawn("controller", reconciled.for_each(|_| ready(())));
     Ok(())
 }
 
-async fn reconcile(object: Arc<Widget>, course: Arc<Course>) -> Result<Action, Infallible> {
-    Ok(match course.visit(&object) {
-        Next::Rest => Action::await_change(),
-        Next::Again => Action::requeue(Duration::ZERO),
+async fn reconcile(object: Arc<Widget>, progress: Arc<Progress>) -> Result<Action, Infallible> {
+    Ok(match progress.record_reconcile(&object) {
+        Next::AwaitChange => Action::await_change(),
+        Next::Requeue => Action::requeue(Duration::ZERO),
     })
 }

@@ -1,4 +1,4 @@
-//! The load: changes every reconciled object once per round, in a process of its own.
+//! The load: changes every reconciled object once per round, in a separate process.
 
 use anyhow::Result;
 use futures_util::{TryStreamExt, stream};
@@ -6,11 +6,11 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use keel::Clock;
-use runtime::client;
 use crate::args::Load;
 use crate::widget;
 use crate::widget::Widget;
+use keel::Clock;
+use runtime::client;
 
 /// The number of concurrent changes.
 const CONCURRENCY: usize = 32;

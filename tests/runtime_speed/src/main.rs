@@ -2,7 +2,7 @@
 //! server.
 //!
 //! ```text
-//! this program ─┬─▶ itself as the server       our own, in memory, over TLS on loopback
+//! this program ─┬─▶ itself as the server       our API server, in memory, over TLS on loopback
 //!               ├─▶ itself as a contender      caches or reconciles, and measures itself
 //!               └─▶ itself as the load         changes objects while a contender watches
 //! ```
@@ -17,7 +17,7 @@ mod pod;
 mod server;
 mod load;
 mod usage;
-mod course;
+mod progress;
 mod contender;
 mod ours;
 mod kube_runtime;

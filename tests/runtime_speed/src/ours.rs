@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
+use crate::contender::{Cache, Cached};
+use crate::progress::{Next, Progress};
+use crate::widget;
+use crate::widget::Widget;
 use keel::{Clock, Entropy, Tasks};
 use runtime::informer::{InformerFactory, InformerOptions, Scope, Selection};
 use runtime::{
     Action, Controller, Failure, InformerExt, Lister, Manager, ManagerOptions, Request, client,
 };
-use crate::contender::{Cache, Cached};
-use crate::course::{Course, Next};
-use crate::widget;
-use crate::widget::Widget;
 
 /// Waits until the informer has all objects.
 pub(crate) async fn cache<K: Cached>() -> Result<Cache> {
@@ -32,11 +32,11 @@ pub(crate) async fn cache<K: Cached>() -> Result<Cache> {
 
 struct Context {
     widgets: Lister<Widget>,
-    course: Arc<Course>,
+    progress: Arc<Progress>,
 }
 
 /// Starts a controller that reads its object from the cache.
-pub(crate) async fn control(course: Arc<Course>) -> Result<()> {
+pub(crate) async fn control(progress: Arc<Progress>) -> Result<()> {
     let options = ManagerOptions {
         namespace: Some(widget::CONTROLLED.to_owned()),
         ..ManagerOptions::default()
@@ -44,7 +44,7 @@ pub(crate) async fn control(course: Arc<Course>) -> Result<()> {
     let client = client::connect(client::infer().await?, &options.clock)?;
     let tasks = Tasks::new();
     let manager = Manager::with_tasks(client, options, &tasks);
-    let context = Context { widgets: manager.lister(), course };
+    let context = Context { widgets: manager.lister(), progress };
     manager.add(Controller::for_::<Widget>().reconcile(reconcile, context));
     tasks.spawn("manager", async move { manager.run().await });
     Ok(())
@@ -52,8 +52,8 @@ pub(crate) async fn control(course: Arc<Course>) -> Result<()> {
 
 async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
     let Some(object) = cx.widgets.shared_key(&request)? else { return Ok(Action::Done) };
-    Ok(match cx.course.visit(&object) {
-        Next::Rest => Action::Done,
-        Next::Again => Action::RequeueAfter(std::time::Duration::ZERO),
+    Ok(match cx.progress.record_reconcile(&object) {
+        Next::AwaitChange => Action::Done,
+        Next::Requeue => Action::RequeueAfter(std::time::Duration::ZERO),
     })
 }

@@ -5,8 +5,8 @@ use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use keel::Entropy;
 use crate::widget::hex;
+use keel::Entropy;
 
 /// The number of pods of one deployment.
 const REPLICAS: usize = 50;

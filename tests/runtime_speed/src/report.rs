@@ -69,7 +69,7 @@ fn mebibytes(bytes: f64) -> String {
     format!("{:.0} MiB", bytes / MEBIBYTE)
 }
 
-/// `100,000`
+/// The number with commas, such as `100,000`.
 fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();

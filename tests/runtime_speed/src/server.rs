@@ -12,10 +12,10 @@ use kube::{Api, Client, CustomResourceExt};
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt;
 
-use keel::Entropy;
-use testenv::TestEnv;
 use crate::args::Serve;
 use crate::{pod, widget};
+use keel::Entropy;
+use testenv::TestEnv;
 
 /// The number of concurrent creations.
 const CONCURRENCY: usize = 32;

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use keel::Entropy;
 
-/// The resource of the cached widgets.
+/// The namespace of the cached objects.
 pub(crate) const CACHED: &str = "cached";
-/// The resource of the reconciled widgets.
+/// The namespace of the reconciled objects.
 pub(crate) const CONTROLLED: &str = "controlled";
 
 /// The length of a widget as its author writes it.

@@ -259,7 +259,7 @@ impl Join<'_> {
     }
 }
 
-/// The behavior of Go's encoder for most fields of that shape.
+/// The behavior of Go's encoder for most fields of that type, as a letter of the table.
 fn default_emit(field: &Field, required: bool) -> char {
     let message = matches!(field.item, Item::Message(_)) && field.container == Container::One;
     let slice = field.container != Container::One || field.item == Item::Scalar("bytes");
@@ -282,7 +282,7 @@ fn special(key: &Key) -> Option<&'static str> {
         ("meta", "Time") => "Time",
         ("meta", "MicroTime") => "MicroTime",
         ("meta", "FieldsV1") => "FieldsV1",
-        // Other encodings of messages that the table has.
+        // Other encodings of messages that the table has; no field has these types.
         ("meta", "Timestamp" | "Duration" | "TypeMeta") => "",
         ("meta", "Verbs") | (_, "ExtraValue") => "Strings",
         ("apiextensions", "Json") => "JSON",

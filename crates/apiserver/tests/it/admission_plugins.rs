@@ -17,7 +17,7 @@ use testenv::{Client, TestEnv};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
-/// A plane with additional and without disabled plugins.
+/// A plane with the default plugins, the `enabled` ones, and without the `disabled` ones.
 async fn plane_with(enabled: &[&str], disabled: &[&str]) -> TestEnv {
     let owned = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
     let builder = TestEnv::builder().config(|config| {
@@ -39,11 +39,11 @@ fn container(name: &str) -> Value {
 }
 
 /// A pod with one container and its resources.
-fn sized(name: &str, resources: &Value) -> Value {
+fn pod_with_resources(name: &str, resources: &Value) -> Value {
     pod(name, &json!({"containers": [{"name": "c", "image": "i", "resources": resources}]}))
 }
 
-/// The message of a forbidden create.
+/// Sends a create that must be forbidden, and returns the message.
 async fn refused(client: &Client, path: &str, object: &Value) -> String {
     let (code, status) = client.post(path, object).await;
     assert_eq!(code, 403, "POST {path}: {status}");

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 
-use crate::https::{Breaks, Https, json_answer};
+use crate::https::{AbortAfterBody, Https, json_response};
 use apiserver::auth::authentication::User;
 use machinery::{Value, json};
 use testenv::TestEnv;
@@ -15,23 +15,23 @@ const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 const AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
-/// A server of weather reports whose responses have the request and its user.
+/// A server of weather reports. A report describes the request and the headers of its user.
 async fn weather(request: Request<Bytes>) -> Response<Bytes> {
     let resource = json!({"name": "reports", "singularName": "report", "namespaced": false,
         "kind": "Report", "verbs": ["get", "create"]});
     match request.uri().path() {
-        "/apis/weather.example/v1" => json_answer(
+        "/apis/weather.example/v1" => json_response(
             200,
             &json!({"kind": "APIResourceList", "groupVersion": "weather.example/v1",
                 "resources": [resource]}),
         ),
-        "/openapi/v3" => json_answer(
+        "/openapi/v3" => json_response(
             200,
             &json!({"paths": {"apis/weather.example/v1":
                 {"serverRelativeURL": "/openapi/v3/apis/weather.example/v1?hash=1"}}}),
         ),
-        "/openapi/v3/apis/weather.example/v1" => json_answer(200, &json!({"openapi": "3.0.0"})),
-        "/openapi/v2" => json_answer(
+        "/openapi/v3/apis/weather.example/v1" => json_response(200, &json!({"openapi": "3.0.0"})),
+        "/openapi/v2" => json_response(
             200,
             &json!({"paths": {"/apis/weather.example/v1/reports": {}},
                 "definitions": {"example.weather.Report": {"type": "object"}}}),
@@ -47,13 +47,13 @@ async fn weather(request: Request<Bytes>) -> Response<Bytes> {
                 .collect();
             let body = String::from_utf8_lossy(request.body()).into_owned();
             let address = request.uri().path_and_query().unwrap().as_str();
-            json_answer(
+            json_response(
                 418,
                 &json!({"method": request.method().as_str(), "address": address,
                     "headers": headers, "body": body}),
             )
         }
-        _ => json_answer(404, &json!({})),
+        _ => json_response(404, &json!({})),
     }
 }
 
@@ -62,12 +62,13 @@ fn api_service(server: &Https) -> Value {
         "metadata": {"name": "v1.weather.example"},
         "spec": {
             "group": "weather.example", "version": "v1", "groupPriorityMinimum": 2000,
-            "versionPriority": 10, "caBundle": server.bundle(),
-            "service": server.reference("weather"),
+            "versionPriority": 10, "caBundle": server.ca_bundle(),
+            "service": server.service_reference("weather"),
         },
     })
 }
 
+/// The status and the reason of the condition `Available`.
 fn available(service: &Value) -> (&str, &str) {
     let condition = &service["status"]["conditions"][0];
     (condition["status"].as_str().unwrap_or(""), condition["reason"].as_str().unwrap_or(""))
@@ -75,11 +76,11 @@ fn available(service: &Value) -> (&str, &str) {
 
 /// A plane with a registered weather server.
 async fn registered() -> (TestEnv, Https) {
-    registered_as(weather).await
+    registered_with(weather).await
 }
 
 /// A plane with a registered server of weather reports, whose responses `answer` computes.
-async fn registered_as<F, R>(answer: F) -> (TestEnv, Https)
+async fn registered_with<F, R>(answer: F) -> (TestEnv, Https)
 where
     F: Fn(Request<Bytes>) -> R + Send + Sync + 'static,
     R: Future<Output = Response<Bytes>> + Send + 'static,
@@ -114,15 +115,15 @@ async fn requests_are_proxied_with_the_identity_of_their_user() {
 
 #[tokio::test]
 async fn an_aborted_response_does_not_look_complete() {
-    let breaks = Breaks::default();
-    let breaking = breaks.clone();
-    let (plane, _server) = registered_as(move |request| {
-        let breaks = breaking.clone();
+    let abort = AbortAfterBody::default();
+    let shared = abort.clone();
+    let (plane, _server) = registered_with(move |request| {
+        let abort = shared.clone();
         async move {
             let is_broken = request.uri().path().ends_with("/reports");
             let mut answer = weather(request).await;
             if is_broken {
-                answer.extensions_mut().insert(breaks);
+                answer.extensions_mut().insert(abort);
             }
             answer
         }
@@ -133,7 +134,7 @@ async fn an_aborted_response_does_not_look_complete() {
     let mut body = answer.into_body();
     let piece = body.frame().await.unwrap().unwrap().into_data().unwrap();
     assert!(piece.ends_with(b"}"), "{piece:?}");
-    breaks.0.notify_one();
+    abort.0.notify_one();
     let broken = body.collect().await.unwrap_err();
     assert_eq!(broken.to_string(), "the response of another server is truncated");
 }
@@ -159,7 +160,7 @@ async fn discovery_and_openapi_include_the_aggregated_group() {
     assert_eq!(names.last(), Some(&"weather.example"));
     let (_, group) = plane.get("/apis/weather.example").await;
     assert_eq!(group["preferredVersion"]["groupVersion"], "weather.example/v1");
-    let told = |_, all: &Value| {
+    let has_reports = |_, all: &Value| {
         all["items"].as_array().unwrap().iter().any(|it| {
             it["metadata"]["name"] == "weather.example"
                 && it["versions"][0]["freshness"] == "Current"
@@ -167,10 +168,10 @@ async fn discovery_and_openapi_include_the_aggregated_group() {
         })
     };
     let aggregating = plane.with_header("accept", AGGREGATED);
-    aggregating.until("/apis", told).await;
+    aggregating.until("/apis", has_reports).await;
     let (_, index) = plane.get("/openapi/v3").await;
-    let place = &index["paths"]["apis/weather.example/v1"]["serverRelativeURL"];
-    let (code, document) = plane.get(place.as_str().unwrap()).await;
+    let url = &index["paths"]["apis/weather.example/v1"]["serverRelativeURL"];
+    let (code, document) = plane.get(url.as_str().unwrap()).await;
     assert_eq!((code, document), (200, json!({"openapi": "3.0.0"})));
     let (_, everything) = plane.get("/openapi/v2").await;
     assert!(everything["paths"]["/apis/weather.example/v1/reports"].is_object());
@@ -196,10 +197,10 @@ async fn an_unreachable_server_is_unavailable_and_returns_503() {
 async fn a_server_with_an_untrusted_certificate_is_not_called() {
     let plane = TestEnv::start().await;
     let server = Https::start("weather.default.svc", weather).await;
-    let stranger = Https::start("weather.default.svc", weather).await;
+    let other = Https::start("weather.default.svc", weather).await;
     plane.create("/api/v1/namespaces/default/services", &Https::service("weather")).await;
     let mut service = api_service(&server);
-    service["spec"]["caBundle"] = stranger.bundle().into();
+    service["spec"]["caBundle"] = other.ca_bundle().into();
     plane.create(SERVICES, &service).await;
     let path = format!("{SERVICES}/v1.weather.example");
     let found =
@@ -214,7 +215,7 @@ async fn local_groups_have_api_services() {
     let local = |_, it: &Value| available(it) == ("True", "Local");
     let found = plane.until(&format!("{SERVICES}/v1.apps"), local).await;
     assert_eq!(found["spec"]["groupPriorityMinimum"], 17800);
-    plane.install_crd(&crate::objects::things(&crate::objects::anything())).await;
+    plane.install_crd(&crate::objects::thing_crd(&crate::objects::any_schema())).await;
     let path = format!("{SERVICES}/v1.example.com");
     plane.until(&path, local).await;
     plane.delete(&format!("{}/things.example.com", crate::objects::CRDS)).await;

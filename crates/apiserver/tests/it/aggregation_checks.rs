@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 
-use crate::https::{Https, json_answer};
+use crate::https::{Https, json_response};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::MERGE_PATCH;
@@ -38,18 +38,18 @@ impl Requests {
         match path {
             "/apis/checked.example/v1" => {
                 let check = self.checks.fetch_add(1, Ordering::SeqCst);
-                json_answer(code_of_check(check), &json!({}))
+                json_response(code_of_check(check), &json!({}))
             }
             "/apis" => {
                 let version = json!({"version": "v1", "resources": []});
                 let group = json!({"metadata": {"name": "checked.example"}, "versions": [version]});
-                json_answer(200, &json!({"items": [group]}))
+                json_response(200, &json!({"items": [group]}))
             }
             "/openapi/v2" => {
                 self.downloads.fetch_add(1, Ordering::SeqCst);
-                json_answer(200, &json!({"swagger": "2.0"}))
+                json_response(200, &json!({"swagger": "2.0"}))
             }
-            _ => json_answer(404, &json!({})),
+            _ => json_response(404, &json!({})),
         }
     }
 }
@@ -66,7 +66,8 @@ async fn server(code_of_check: fn(usize) -> u16) -> (Https, Arc<Requests>) {
 
 async fn register(plane: &TestEnv, server: &Https) {
     let spec = json!({"group": "checked.example", "version": "v1", "groupPriorityMinimum": 2000,
-        "versionPriority": 10, "caBundle": server.bundle(), "service": server.reference("checked")});
+        "versionPriority": 10, "caBundle": server.ca_bundle(),
+        "service": server.service_reference("checked")});
     let object = json!({"metadata": {"name": "v1.checked.example"}, "spec": spec});
     plane.create(REGISTRATIONS, &object).await;
 }
@@ -77,16 +78,17 @@ async fn until_reason(plane: &TestEnv, reason: &str) {
 }
 
 /// Waits until the task that checks the servers has processed all earlier writes: the same task
-/// deletes the `APIService`s of versions that do not exist.
+/// deletes the `APIService`s of versions that do not exist. Twice, because the first deletion may
+/// belong to a pass of the task that began before those writes.
 async fn settle(plane: &TestEnv) {
     for _ in 0..2 {
-        let announcement = json!({
+        let api_service = json!({
             "metadata": {"name": "v1.absent.example",
                 "labels": {"kube-aggregator.kubernetes.io/automanaged": "true"}},
             "spec": {"group": "absent.example", "version": "v1", "groupPriorityMinimum": 1000,
                 "versionPriority": 10},
         });
-        plane.create(REGISTRATIONS, &announcement).await;
+        plane.create(REGISTRATIONS, &api_service).await;
         plane.until(&format!("{REGISTRATIONS}/v1.absent.example"), |code, _| code == 404).await;
     }
 }

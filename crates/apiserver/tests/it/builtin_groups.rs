@@ -1,7 +1,7 @@
 //! CRDs and `APIService`s for groups that this server serves itself.
 
-use crate::https::{Https, json_answer};
-use crate::objects::{CRDS, THINGS, anything, thing, things};
+use crate::https::{Https, json_response};
+use crate::objects::{CRDS, THINGS, any_schema, thing, thing_crd};
 use machinery::{Value, json};
 use testenv::TestEnv;
 
@@ -9,18 +9,18 @@ const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
 
 /// A CRD in a built-in group.
-fn claiming(group: &str, plural: &str, kind: &str, version: &str) -> Value {
-    let mut definition = things(&anything());
-    definition["metadata"] = json!({"name": format!("{plural}.{group}"),
+fn crd_in_group(group: &str, plural: &str, kind: &str, version: &str) -> Value {
+    let mut crd = thing_crd(&any_schema());
+    crd["metadata"] = json!({"name": format!("{plural}.{group}"),
         "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes/kubernetes/pull/1"}});
-    definition["spec"]["group"] = group.into();
-    definition["spec"]["names"] = json!({"plural": plural, "kind": kind});
-    definition["spec"]["versions"][0]["name"] = version.into();
-    definition
+    crd["spec"]["group"] = group.into();
+    crd["spec"]["names"] = json!({"plural": plural, "kind": kind});
+    crd["spec"]["versions"][0]["name"] = version.into();
+    crd
 }
 
-async fn until_established(plane: &TestEnv, definition: &Value) -> String {
-    let path = format!("{CRDS}/{}", definition["metadata"]["name"].as_str().unwrap());
+async fn until_established(plane: &TestEnv, crd: &Value) -> String {
+    let path = format!("{CRDS}/{}", crd["metadata"]["name"].as_str().unwrap());
     let is_established = |_, it: &Value| {
         let conditions = it["status"]["conditions"].as_array();
         conditions.is_some_and(|it| {
@@ -39,12 +39,12 @@ fn policy(name: &str) -> Value {
 async fn a_crd_does_not_shadow_a_built_in_kind() {
     let plane = TestEnv::start().await;
     plane.create(POLICIES, &policy("before")).await;
-    let definition = claiming("networking.k8s.io", "networkpolicies", "NetworkPolicy", "v1");
-    plane.create(CRDS, &definition).await;
-    let path = until_established(&plane, &definition).await;
+    let crd = crd_in_group("networking.k8s.io", "networkpolicies", "NetworkPolicy", "v1");
+    plane.create(CRDS, &crd).await;
+    let path = until_established(&plane, &crd).await;
     assert_eq!(plane.read(POLICIES).await["items"][0]["metadata"]["name"], "before");
     let (code, _) = plane.post(POLICIES, &json!({"metadata": {"name": "x"}, "spec": 1})).await;
-    assert_eq!(code, 400, "it is judged as the built-in kind");
+    assert_eq!(code, 400, "the object is validated as the built-in kind");
     plane.create(POLICIES, &policy("after")).await;
     assert_eq!(plane.delete(&path).await.0, 200);
     plane.until(&path, |code, _| code == 404).await;
@@ -52,12 +52,12 @@ async fn a_crd_does_not_shadow_a_built_in_kind() {
 }
 
 #[tokio::test]
-async fn a_crd_adds_nothing_to_a_built_in_group() {
+async fn resources_of_a_crd_in_a_built_in_group_are_not_served() {
     let plane = TestEnv::start().await;
     for (plural, kind, version) in [("foos", "Foo", "v1"), ("bars", "Bar", "v1alpha9")] {
-        let definition = claiming("networking.k8s.io", plural, kind, version);
-        plane.create(CRDS, &definition).await;
-        until_established(&plane, &definition).await;
+        let crd = crd_in_group("networking.k8s.io", plural, kind, version);
+        plane.create(CRDS, &crd).await;
+        until_established(&plane, &crd).await;
         let (code, status) =
             plane.get(&format!("/apis/networking.k8s.io/{version}/{plural}")).await;
         assert_eq!((code, &status["reason"]), (404, &json!("NotFound")), "{status}");
@@ -70,15 +70,15 @@ async fn a_crd_adds_nothing_to_a_built_in_group() {
 #[tokio::test]
 async fn versions_of_a_crd_in_a_built_in_group_are_listed_and_not_served() {
     let plane = TestEnv::start().await;
-    let mut definition = claiming("networking.k8s.io", "foos", "Foo", "v1");
-    let version = definition["spec"]["versions"][0].clone();
+    let mut crd = crd_in_group("networking.k8s.io", "foos", "Foo", "v1");
+    let version = crd["spec"]["versions"][0].clone();
     for name in ["v1beta7", "v2"] {
         let mut version = version.clone();
         (version["name"], version["storage"]) = (name.into(), false.into());
-        definition["spec"]["versions"].as_array_mut().unwrap().push(version);
+        crd["spec"]["versions"].as_array_mut().unwrap().push(version);
     }
-    plane.create(CRDS, &definition).await;
-    let path = until_established(&plane, &definition).await;
+    plane.create(CRDS, &crd).await;
+    let path = until_established(&plane, &crd).await;
     let listed = |group: &Value| -> Vec<String> {
         let versions = group["versions"].as_array().unwrap().iter();
         versions.map(|it| it["version"].as_str().unwrap().to_owned()).collect()
@@ -103,9 +103,9 @@ async fn versions_of_a_crd_in_a_built_in_group_are_listed_and_not_served() {
         assert_eq!((code, &status["reason"]), (404, &json!("NotFound")), "{path}: {status}");
     }
     let service = format!("{SERVICES}/v2.networking.k8s.io");
-    let announced = plane.until(&service, |code, _| code == 200).await;
+    let api_service = plane.until(&service, |code, _| code == 200).await;
     assert_eq!(
-        announced["spec"],
+        api_service["spec"],
         json!({"group": "networking.k8s.io", "version": "v2", "groupPriorityMinimum": 1000,
             "versionPriority": 100})
     );
@@ -120,15 +120,15 @@ async fn versions_of_a_crd_in_a_built_in_group_are_listed_and_not_served() {
 async fn a_crd_for_crds_has_no_effect_and_can_be_deleted_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let plane = TestEnv::builder().data_dir(directory.path()).start().await;
-    let definition = claiming(
+    let crd = crd_in_group(
         "apiextensions.k8s.io",
         "customresourcedefinitions",
         "CustomResourceDefinition",
         "v1",
     );
-    plane.create(CRDS, &definition).await;
-    let path = until_established(&plane, &definition).await;
-    plane.install_crd(&things(&anything())).await;
+    plane.create(CRDS, &crd).await;
+    let path = until_established(&plane, &crd).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     plane.stop().await.unwrap();
 
@@ -140,12 +140,14 @@ async fn a_crd_for_crds_has_no_effect_and_can_be_deleted_after_a_restart() {
     plane.stop().await.unwrap();
 }
 
-/// Registers for `name` a server whose responses are `{"who":"another"}`.
-async fn another(plane: &TestEnv) -> (Https, Value) {
-    let other = |_| std::future::ready(json_answer(200, &json!({"who": "another"})));
+/// Starts a server whose responses are `{"server":"other"}`, creates a service for it, and returns the
+/// server with a part of the `spec` of an `APIService`.
+async fn other_server(plane: &TestEnv) -> (Https, Value) {
+    let other = |_| std::future::ready(json_response(200, &json!({"server": "other"})));
     let server = Https::start("other.default.svc", other).await;
     plane.create("/api/v1/namespaces/default/services", &Https::service("other")).await;
-    let spec = json!({"caBundle": server.bundle(), "service": server.reference("other")});
+    let spec =
+        json!({"caBundle": server.ca_bundle(), "service": server.service_reference("other")});
     (server, spec)
 }
 
@@ -157,7 +159,7 @@ fn is_available(_: u16, service: &Value) -> bool {
 #[tokio::test]
 async fn api_services_are_always_served_locally() {
     let plane = TestEnv::start().await;
-    let (_server, mut spec) = another(&plane).await;
+    let (_server, mut spec) = other_server(&plane).await;
     for version in ["v1", "v9"] {
         let name = format!("{version}.apiregistration.k8s.io");
         spec["group"] = "apiregistration.k8s.io".into();
@@ -176,13 +178,13 @@ async fn api_services_are_always_served_locally() {
 async fn a_redirected_built_in_version_is_served_locally_again_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let plane = TestEnv::builder().data_dir(directory.path()).start().await;
-    let (_server, spec) = another(&plane).await;
+    let (_server, spec) = other_server(&plane).await;
     for name in ["v1.networking.k8s.io", "v1.apiextensions.k8s.io", "v1."] {
         plane.merge(&format!("{SERVICES}/{name}"), &json!({"spec": spec})).await;
         plane.until(&format!("{SERVICES}/{name}"), is_available).await;
     }
-    assert_eq!(plane.read(POLICIES).await, json!({"who": "another"}));
-    assert_eq!(plane.read(CRDS).await, json!({"who": "another"}));
+    assert_eq!(plane.read(POLICIES).await, json!({"server": "other"}));
+    assert_eq!(plane.read(CRDS).await, json!({"server": "other"}));
     plane.stop().await.unwrap();
 
     let plane = TestEnv::builder().data_dir(directory.path()).start().await;
@@ -190,7 +192,7 @@ async fn a_redirected_built_in_version_is_served_locally_again_after_a_restart()
     assert_eq!(policies["kind"], "NetworkPolicyList");
     let local = plane.read(&format!("{SERVICES}/v1.networking.k8s.io")).await;
     assert_eq!(local["spec"].get("service"), None);
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     plane.stop().await.unwrap();
 }
 
@@ -201,22 +203,26 @@ async fn a_built_in_version_is_served_without_its_api_service() {
     let path = format!("{SERVICES}/v1.networking.k8s.io");
     assert_eq!(plane.delete(&path).await.0, 200);
     plane.create(POLICIES, &policy("a")).await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     plane.until(&format!("{SERVICES}/v1.example.com"), |code, _| code == 200).await;
-    assert_eq!(plane.get(&path).await.0, 404, "it is announced when the server starts");
+    assert_eq!(
+        plane.get(&path).await.0,
+        404,
+        "a missing APIService is only created when the server starts"
+    );
     let apps = plane.read(&format!("{SERVICES}/v1.apps")).await;
     plane.stop().await.unwrap();
 
     let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     assert_eq!(plane.get(&path).await.0, 200);
-    assert_eq!(plane.read(&format!("{SERVICES}/v1.apps")).await, apps, "nothing was written");
+    assert_eq!(plane.read(&format!("{SERVICES}/v1.apps")).await, apps, "it was not written again");
     plane.stop().await.unwrap();
 }
 
 #[tokio::test]
 async fn the_api_service_of_a_crd_is_repaired() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     let path = format!("{SERVICES}/v1.example.com");
     plane.until(&path, |code, _| code == 200).await;
     plane.merge(&path, &json!({"spec": {"versionPriority": 7}})).await;

@@ -1,11 +1,11 @@
-//! Clients that disconnect while the disk writes: the claims of their requests stay until the result
-//! of the write is known and can be read.
+//! Clients that disconnect while the disk writes: the addresses, ports and quota that their requests
+//! have allocated stay allocated until the result of the write is known and can be read.
 
 use std::time::Duration;
 
 use futures_util::FutureExt;
 
-use crate::objects::{MAPS, map};
+use crate::objects::{CONFIG_MAPS, config_map};
 use crate::slow_disk::{self, SlowDisk, post_and_disconnect};
 use keel::Clock;
 use machinery::{Value, json};
@@ -26,7 +26,7 @@ fn service(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_address_and_a_port_stay_claimed_while_their_write_is_pending() {
+async fn an_address_and_a_port_stay_allocated_while_their_write_is_pending() {
     let (plane, disk) = start().await;
     post_and_disconnect(&plane, &disk, SERVICES, &service("a")).await;
     let (code, status) = plane.post(SERVICES, &service("b")).await;
@@ -75,26 +75,26 @@ async fn a_quota_stays_charged_while_writes_are_pending() {
     let (plane, disk) = start().await;
     let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"count/configmaps": "3"}}});
     plane.create("/api/v1/namespaces/default/resourcequotas", &quota).await;
-    post_and_disconnect(&plane, &disk, MAPS, &map("m0", &json!({}))).await;
+    post_and_disconnect(&plane, &disk, CONFIG_MAPS, &config_map("m0", &json!({}))).await;
     let mut refused = 0;
     for index in 1..14 {
         let client = plane.client();
-        let object = map(&format!("m{index}"), &json!({}));
+        let object = config_map(&format!("m{index}"), &json!({}));
         // The write is pending when the client disconnects.
-        if let Some((code, status)) = client.post(MAPS, &object).now_or_never() {
+        if let Some((code, status)) = client.post(CONFIG_MAPS, &object).now_or_never() {
             assert_eq!(code, 403, "{status}");
             refused += 1;
         }
     }
     assert_eq!(refused, 11);
     disk.resume();
-    plane.until(&format!("{MAPS}/m2"), |code, _| code == 200).await;
-    assert_eq!(plane.read(MAPS).await["items"].as_array().unwrap().len(), 3);
-    assert_eq!(plane.post(MAPS, &map("m14", &json!({}))).await.0, 403);
+    plane.until(&format!("{CONFIG_MAPS}/m2"), |code, _| code == 200).await;
+    assert_eq!(plane.read(CONFIG_MAPS).await["items"].as_array().unwrap().len(), 3);
+    assert_eq!(plane.post(CONFIG_MAPS, &config_map("m14", &json!({}))).await.0, 403);
 }
 
 #[tokio::test]
-async fn a_request_whose_deadline_passes_keeps_its_claim_until_the_write_is_decided() {
+async fn a_request_that_times_out_keeps_its_allocations_until_the_write_ends() {
     let (plane, disk) = start().await;
     disk.stop();
     let mut waiting = disk.waiting();
@@ -140,7 +140,7 @@ async fn a_canceled_request_is_counted_with_the_outcome_of_its_write() {
     let (plane, disk) = start().await;
     post_and_disconnect(&plane, &disk, SERVICES, &service("a")).await;
     disk.resume();
-    // The first service is that of the server itself.
+    // The server itself has created the service `kubernetes`.
     let counts_both = |line: &str| {
         line.starts_with("apiserver_request_total{")
             && line.contains(r#"code="201""#)

@@ -2,15 +2,15 @@
 
 use tokio::task::JoinSet;
 
-use crate::objects::{MAPS, map};
+use crate::objects::{CONFIG_MAPS, config_map};
 use machinery::{Value, json};
 use testenv::TestEnv;
 
 #[tokio::test]
 async fn one_of_two_writers_with_the_same_revision_wins() {
     let plane = TestEnv::start().await;
-    let read = plane.create(MAPS, &map("a", &json!({}))).await;
-    let path = format!("{MAPS}/a");
+    let read = plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    let path = format!("{CONFIG_MAPS}/a");
     let (mut one, mut two) = (read.clone(), read);
     one["data"] = json!({"by": "one"});
     two["data"] = json!({"by": "two"});
@@ -23,11 +23,12 @@ async fn one_of_two_writers_with_the_same_revision_wins() {
 #[tokio::test]
 async fn an_update_without_a_revision_overwrites_unless_the_kind_requires_one() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &map("a", &json!({"by": "one"}))).await;
-    let (code, written) = plane.put(&format!("{MAPS}/a"), &map("a", &json!({"by": "two"}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({"by": "one"}))).await;
+    let (code, written) =
+        plane.put(&format!("{CONFIG_MAPS}/a"), &config_map("a", &json!({"by": "two"}))).await;
     assert_eq!((code, &written["data"]["by"]), (200, &json!("two")));
-    let leases = "/apis/scheduling.k8s.io/v1/priorityclasses";
-    let path = format!("{leases}/system-node-critical");
+    let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
+    let path = format!("{classes}/system-node-critical");
     let mut class = plane.read(&path).await;
     class["metadata"].as_object_mut().unwrap().remove("resourceVersion");
     assert_eq!(plane.put(&path, &class).await.0, 200);
@@ -43,17 +44,17 @@ async fn an_update_without_a_revision_overwrites_unless_the_kind_requires_one() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_patches_of_different_fields_all_succeed() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     let mut writers = JoinSet::new();
     for writer in 0..20 {
         let client = plane.clone();
         writers.spawn(async move {
             let patch = json!({"data": {format!("k{writer}"): "v"}});
-            client.merge(&format!("{MAPS}/a"), &patch).await;
+            client.merge(&format!("{CONFIG_MAPS}/a"), &patch).await;
         });
     }
     writers.join_all().await;
-    let data = plane.read(&format!("{MAPS}/a")).await["data"].take();
+    let data = plane.read(&format!("{CONFIG_MAPS}/a")).await["data"].take();
     assert_eq!(data.as_object().map(serde_json::Map::len), Some(20), "{data}");
 }
 
@@ -62,12 +63,12 @@ async fn a_counter_with_retries_on_conflict_is_exact() {
     const WRITERS: usize = 4;
     const EACH: usize = 10;
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &map("a", &json!({"n": "0"}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({"n": "0"}))).await;
     let mut writers = JoinSet::new();
     for _ in 0..WRITERS {
         let client = plane.clone();
         writers.spawn(async move {
-            let path = format!("{MAPS}/a");
+            let path = format!("{CONFIG_MAPS}/a");
             let mut done = 0;
             while done < EACH {
                 let mut read = client.read(&path).await;
@@ -81,17 +82,17 @@ async fn a_counter_with_retries_on_conflict_is_exact() {
         });
     }
     writers.join_all().await;
-    let count = plane.read(&format!("{MAPS}/a")).await["data"]["n"].take();
+    let count = plane.read(&format!("{CONFIG_MAPS}/a")).await["data"]["n"].take();
     assert_eq!(count, (WRITERS * EACH).to_string());
 }
 
 #[tokio::test]
 async fn an_update_of_another_object_of_the_same_name_is_a_conflict() {
     let plane = TestEnv::start().await;
-    let path = format!("{MAPS}/a");
-    let mut first = plane.create(MAPS, &map("a", &json!({}))).await;
+    let path = format!("{CONFIG_MAPS}/a");
+    let mut first = plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     plane.delete(&path).await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     first["metadata"].as_object_mut().unwrap().remove("resourceVersion");
     let (code, status) = plane.put(&path, &first).await;
     assert_eq!((code, &status["reason"]), (409, &json!("Conflict")));
@@ -100,8 +101,8 @@ async fn an_update_of_another_object_of_the_same_name_is_a_conflict() {
 #[tokio::test]
 async fn a_deletion_with_failed_preconditions_deletes_nothing() {
     let plane = TestEnv::start().await;
-    let path = format!("{MAPS}/a");
-    let created = plane.create(MAPS, &map("a", &json!({}))).await;
+    let path = format!("{CONFIG_MAPS}/a");
+    let created = plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     let changed = plane.merge(&path, &json!({"data": {"k": "v"}})).await;
     let (uid, old) = (&created["metadata"]["uid"], &created["metadata"]["resourceVersion"]);
     for wrong in [json!({"uid": "another"}), json!({"uid": uid, "resourceVersion": old})] {
@@ -118,11 +119,11 @@ async fn a_deletion_with_failed_preconditions_deletes_nothing() {
 async fn names_to_come(seed: u64, count: usize) -> Vec<String> {
     let plane = TestEnv::builder().seed(seed).start().await;
     for index in 0..count {
-        plane.create(MAPS, &map(&format!("other-{index}"), &json!({}))).await;
+        plane.create(CONFIG_MAPS, &config_map(&format!("other-{index}"), &json!({}))).await;
     }
     let mut names = Vec::new();
     for _ in 0..=count {
-        let created = plane.create(MAPS, &generated()).await;
+        let created = plane.create(CONFIG_MAPS, &generated()).await;
         names.push(created["metadata"]["name"].as_str().unwrap().to_owned());
     }
     names
@@ -136,8 +137,8 @@ fn generated() -> Value {
 async fn a_generated_name_that_exists_is_replaced() {
     let names = names_to_come(7, 1).await;
     let plane = TestEnv::builder().seed(7).start().await;
-    plane.create(MAPS, &map(&names[0], &json!({}))).await;
-    let created = plane.create(MAPS, &generated()).await;
+    plane.create(CONFIG_MAPS, &config_map(&names[0], &json!({}))).await;
+    let created = plane.create(CONFIG_MAPS, &generated()).await;
     assert_eq!(created["metadata"]["name"], names[1]);
     assert!(names[1].starts_with("web-") && names[1].len() == 9, "{}", names[1]);
 }
@@ -147,9 +148,9 @@ async fn eight_existing_generated_names_are_an_error() {
     let names = names_to_come(7, 8).await;
     let plane = TestEnv::builder().seed(7).start().await;
     for name in &names[..8] {
-        plane.create(MAPS, &map(name, &json!({}))).await;
+        plane.create(CONFIG_MAPS, &config_map(name, &json!({}))).await;
     }
-    let (code, status) = plane.post(MAPS, &generated()).await;
+    let (code, status) = plane.post(CONFIG_MAPS, &generated()).await;
     assert_eq!((code, &status["reason"]), (409, &json!("AlreadyExists")));
     let message = status["message"].as_str().unwrap();
     assert!(message.contains("the server was not able to generate a unique name"), "{message}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
-use crate::objects::map;
+use crate::objects::config_map;
 use apiserver::auth::authentication::token::TokenFile;
 use apiserver::auth::authorization::abac::PolicyFile;
 use machinery::{Value, json};
@@ -28,7 +28,7 @@ async fn start() -> (TestEnv, Client) {
         plane.create("/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await;
         for index in 0..4 {
             let name = format!("{namespace}-{index}");
-            plane.create(&maps(namespace), &map(&name, &json!({}))).await;
+            plane.create(&maps(namespace), &config_map(&name, &json!({}))).await;
         }
     }
     let reader = plane.bearer("t-reader");

@@ -2,9 +2,9 @@
 
 use http::Method;
 
-use crate::conversion_server::{Call, ConversionServer, Mood};
+use crate::conversion_server::{ConversionCall, ConversionReply, ConversionServer};
 use crate::https::Https;
-use crate::objects::{CRDS, MAPS, anything, map, things};
+use crate::objects::{CONFIG_MAPS, CRDS, any_schema, config_map, thing_crd};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, JSON_PATCH, MERGE_PATCH, TABLE};
@@ -66,7 +66,7 @@ fn v2(name: &str, host: &str, port: u16) -> Value {
 }
 
 /// The number of objects in each call.
-fn sizes(calls: &[Call]) -> Vec<usize> {
+fn sizes(calls: &[ConversionCall]) -> Vec<usize> {
     calls.iter().map(|it| it.objects).collect()
 }
 
@@ -81,9 +81,9 @@ async fn store_in_v2(plane: &TestEnv) {
     let before = hash(&plane.read("/apis/example.com/v2").await);
     let patch = json!([{"op": "replace", "path": "/spec/versions/0/storage", "value": false},
         {"op": "replace", "path": "/spec/versions/1/storage", "value": true}]);
-    let (code, definition) = plane.patch(CRD_PATH, JSON_PATCH, &patch).await;
-    assert_eq!(code, 200, "{definition}");
-    assert_eq!(definition["status"]["storedVersions"], json!(["v1", "v2"]));
+    let (code, crd) = plane.patch(CRD_PATH, JSON_PATCH, &patch).await;
+    assert_eq!(code, 200, "{crd}");
+    assert_eq!(crd["status"]["storedVersions"], json!(["v1", "v2"]));
     plane.until("/apis/example.com/v2", |_, found| hash(found) != before).await;
 }
 
@@ -94,15 +94,15 @@ async fn an_object_is_served_in_each_version_as_converted() {
     assert_eq!(created["apiVersion"], "example.com/v2");
     assert_eq!(created["spec"], json!({"host": "h", "port": 80, "replicas": 1}));
     // One conversion to the storage version, and one for the response.
-    let wanted: Vec<String> = webhook.calls().into_iter().map(|it| it.wanted).collect();
-    assert_eq!(wanted, ["v1", "v2"]);
+    let desired: Vec<String> = webhook.calls().into_iter().map(|it| it.desired).collect();
+    assert_eq!(desired, ["v1", "v2"]);
 
     let seen = plane.read(&format!("{V1}/a")).await;
     assert_eq!(seen["apiVersion"], "example.com/v1");
     assert_eq!(seen["spec"], json!({"endpoint": "h:80", "replicas": 1}));
     assert_eq!(seen["metadata"]["uid"], created["metadata"]["uid"]);
     assert_eq!(seen["metadata"]["resourceVersion"], created["metadata"]["resourceVersion"]);
-    assert_eq!(webhook.calls(), [], "it is stored like this");
+    assert_eq!(webhook.calls(), [], "v1 is the storage version");
 
     let patched = plane.merge(&format!("{V2}/a"), &json!({"spec": {"port": 81}})).await;
     assert_eq!(patched["spec"]["port"], 81);
@@ -140,16 +140,21 @@ async fn a_list_of_a_hundred_objects_is_one_call() {
     let list = plane.read(V2).await;
     assert_eq!(names(&list).len(), 100);
     assert!(list["items"].as_array().unwrap().iter().all(|it| it["spec"]["port"] == 1));
-    let expected = Call { review: "v1".to_owned(), wanted: "v2".to_owned(), objects: 100 };
+    let expected =
+        ConversionCall { review: "v1".to_owned(), desired: "v2".to_owned(), objects: 100 };
     assert_eq!(webhook.calls(), [expected]);
     plane.read(V2).await;
     plane.read(&format!("{V2}/g007?resourceVersion=0")).await;
-    assert_eq!(webhook.calls(), [], "what was converted is kept");
+    assert_eq!(webhook.calls(), [], "the converted objects are cached");
     plane.read(&format!("{V2}/g007")).await;
-    assert_eq!(sizes(&webhook.calls()), [1], "a newer webhook may convert it differently");
+    assert_eq!(
+        sizes(&webhook.calls()),
+        [1],
+        "a read without resourceVersion=0 does not use the cache"
+    );
     plane.merge(&format!("{V1}/g007"), &json!({"spec": {"endpoint": "h:2"}})).await;
     assert_eq!(names(&plane.read(&format!("{V2}?limit=30")).await).len(), 30);
-    assert_eq!(sizes(&webhook.calls()), [1], "only what has changed is converted");
+    assert_eq!(sizes(&webhook.calls()), [1], "only the changed object is converted");
     assert_eq!(plane.delete(V2).await.0, 200);
     assert_eq!(webhook.calls(), [], "the list and its objects were converted before");
     assert_eq!(names(&plane.read(V2).await), Vec::<&str>::new());
@@ -188,8 +193,8 @@ async fn watchers_share_conversions() {
             (&json!("example.com/v2"), &json!(3))
         );
     }
-    let asked: usize = sizes(&webhook.calls()).iter().sum();
-    assert_eq!(asked, 2, "each state once, for all");
+    let converted: usize = sizes(&webhook.calls()).iter().sum();
+    assert_eq!(converted, 2, "each state is converted once for all watches");
 }
 
 #[tokio::test]
@@ -262,11 +267,11 @@ async fn managed_fields_are_recorded_for_each_version() {
         .iter()
         .map(|it| (it["manager"].as_str().unwrap(), it["apiVersion"].as_str().unwrap()))
         .collect();
-    assert_eq!(versions, [("two", "example.com/v2")], "nothing is left to the other");
+    assert_eq!(versions, [("two", "example.com/v2")], "manager `one` has lost its only field");
 }
 
 /// Binds a policy that denies config maps with a message about its parameter, a gate in v2.
-async fn tell_the_gate(plane: &TestEnv, reference: &Value) {
+async fn bind_policy_with_gate_params(plane: &TestEnv, reference: &Value) {
     const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
     let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
         "resources": ["configmaps"]});
@@ -287,26 +292,31 @@ async fn a_policy_gets_converted_parameters() {
     plane.create(V1, &v1("a", "here:80")).await;
     // The conversion to v2 adds this label.
     let selector = json!({"matchLabels": {"seen-in": "v2"}});
-    tell_the_gate(&plane, &json!({"selector": selector, "parameterNotFoundAction": "Deny"})).await;
+    bind_policy_with_gate_params(
+        &plane,
+        &json!({"selector": selector, "parameterNotFoundAction": "Deny"}),
+    )
+    .await;
     webhook.calls();
     for _ in 0..2 {
-        let (code, refused) = plane.post(MAPS, &map("m", &json!({}))).await;
-        let told = "configmaps \"m\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: here 80";
-        assert_eq!((code, refused["message"].as_str().unwrap()), (422, told));
+        let (code, refused) = plane.post(CONFIG_MAPS, &config_map("m", &json!({}))).await;
+        let message = "configmaps \"m\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: here 80";
+        assert_eq!((code, refused["message"].as_str().unwrap()), (422, message));
     }
-    assert_eq!(sizes(&webhook.calls()), [1], "what was converted is kept");
+    assert_eq!(sizes(&webhook.calls()), [1], "the converted parameter is cached");
 }
 
 #[tokio::test]
 async fn parameters_that_cannot_be_converted_fail_their_binding() {
     let (plane, webhook) = start().await;
     plane.create(V1, &v1("a", "here:80")).await;
-    tell_the_gate(&plane, &json!({"name": "a", "parameterNotFoundAction": "Deny"})).await;
-    webhook.set(Mood::Failing);
-    let (code, refused) = plane.post(MAPS, &map("m", &json!({}))).await;
-    let told = refused["message"].as_str().unwrap();
-    assert!(code == 422 && told.contains("failed to configure binding: "), "{told}");
-    assert!(told.ends_with("not today"), "{told}");
+    bind_policy_with_gate_params(&plane, &json!({"name": "a", "parameterNotFoundAction": "Deny"}))
+        .await;
+    webhook.set_reply(ConversionReply::Failure);
+    let (code, refused) = plane.post(CONFIG_MAPS, &config_map("m", &json!({}))).await;
+    let message = refused["message"].as_str().unwrap();
+    assert!(code == 422 && message.contains("failed to configure binding: "), "{message}");
+    assert!(message.ends_with("not today"), "{message}");
 }
 
 #[tokio::test]
@@ -321,7 +331,7 @@ async fn objects_of_several_stored_versions_are_read_and_written() {
         list["items"].as_array().unwrap().iter().map(|it| it["spec"]["port"].clone()).collect()
     };
     assert_eq!(ports(&plane.read(V2).await), [json!(1), json!(2), json!(3)]);
-    assert_eq!(sizes(&webhook.calls()), [2], "one of them is stored like this");
+    assert_eq!(sizes(&webhook.calls()), [2], "`c` is stored in v2");
     let list = plane.read(V1).await;
     assert_eq!(list["items"][2]["spec"]["endpoint"], "h:3");
     assert_eq!(sizes(&webhook.calls()), [1]);
@@ -340,7 +350,7 @@ async fn objects_of_several_stored_versions_are_read_and_written() {
 }
 
 #[tokio::test]
-async fn a_stored_version_stays_in_the_status_until_it_is_removed() {
+async fn a_version_in_stored_versions_cannot_be_removed_from_the_spec() {
     let (plane, _webhook) = start().await;
     store_in_v2(&plane).await;
     let drop_v1 = json!([{"op": "remove", "path": "/spec/versions/0"}]);
@@ -351,8 +361,8 @@ async fn a_stored_version_stays_in_the_status_until_it_is_removed() {
     );
     let status = json!({"status": {"storedVersions": ["v2"]}});
     plane.merge(&format!("{CRD_PATH}/status"), &status).await;
-    let (code, definition) = plane.patch(CRD_PATH, JSON_PATCH, &drop_v1).await;
-    assert_eq!((code, &definition["status"]["storedVersions"]), (200, &json!(["v2"])));
+    let (code, crd) = plane.patch(CRD_PATH, JSON_PATCH, &drop_v1).await;
+    assert_eq!((code, &crd["status"]["storedVersions"]), (200, &json!(["v2"])));
 }
 
 #[tokio::test]
@@ -363,7 +373,7 @@ async fn a_failing_webhook_fails_every_verb_that_needs_it() {
     watch.expect("ADDED").await;
     plane.merge(&format!("{V1}/a"), &json!({"spec": {"endpoint": "h:2"}})).await;
     watch.expect("MODIFIED").await;
-    webhook.set(Mood::Failing);
+    webhook.set_reply(ConversionReply::Failure);
     plane.merge(&format!("{V1}/a"), &json!({"spec": {"endpoint": "h:3"}})).await;
     let why = "conversion webhook for example.com/v1, Kind=Gate failed: not today";
     let error = watch.expect("ERROR").await;
@@ -392,10 +402,16 @@ async fn a_failing_webhook_fails_every_verb_that_needs_it() {
 async fn metrics_count_conversion_requests_by_result() {
     let (plane, webhook) = start().await;
     plane.create(V1, &v1("a", "here:80")).await;
-    for mood in [Mood::Good, Mood::Broken, Mood::Rubbish, Mood::OneLess, Mood::Renaming] {
-        webhook.set(mood);
+    for reply in [
+        ConversionReply::Converted,
+        ConversionReply::InternalError,
+        ConversionReply::NotJson,
+        ConversionReply::MissingObject,
+        ConversionReply::Renamed,
+    ] {
+        webhook.set_reply(reply);
         // Conversions are cached until the object changes.
-        let label = json!({"metadata": {"labels": {"mood": format!("{mood:?}")}}});
+        let label = json!({"metadata": {"labels": {"reply": format!("{reply:?}")}}});
         plane.merge(&format!("{V1}/a"), &label).await;
         plane.get(&format!("{V2}/a")).await;
     }
@@ -428,25 +444,31 @@ async fn an_invalid_conversion_response_is_an_error() {
     let (plane, webhook) = start().await;
     plane.create(V1, &v1("a", "h:1")).await;
     let what = "conversion webhook for example.com/v1, Kind=Gate";
-    for (mood, why) in [
-        (Mood::Rubbish, "failed: couldn't get version/kind; json parse error: "),
-        (Mood::Broken, r#"failed: an error on the server ("broken") has prevented"#),
-        (Mood::Endless, "failed: Post "),
-        (Mood::OtherUid, r#"failed: expected response.uid=""#),
-        (Mood::OneLess, "returned 0 objects, expected 1"),
-        (Mood::Renaming, "returned invalid object: must have the same name: a != renamed"),
+    for (reply, why) in [
+        (ConversionReply::NotJson, "failed: couldn't get version/kind; json parse error: "),
         (
-            Mood::Unchanged,
+            ConversionReply::InternalError,
+            r#"failed: an error on the server ("broken") has prevented"#,
+        ),
+        (ConversionReply::TooLarge, "failed: Post "),
+        (ConversionReply::OtherUid, r#"failed: expected response.uid=""#),
+        (ConversionReply::MissingObject, "returned 0 objects, expected 1"),
+        (
+            ConversionReply::Renamed,
+            "returned invalid object: must have the same name: a != renamed",
+        ),
+        (
+            ConversionReply::Unconverted,
             "returned invalid object at index 0: invalid groupVersion (expected example.com/v2, received example.com/v1)",
         ),
     ] {
-        webhook.set(mood);
+        webhook.set_reply(reply);
         let (code, status) = plane.get(&format!("{V2}/a")).await;
         let message = status["message"].as_str().unwrap();
-        assert_eq!(code, 500, "{mood:?}");
-        assert!(message.starts_with(&format!("{what} {why}")), "{mood:?}: {message}");
+        assert_eq!(code, 500, "{reply:?}");
+        assert!(message.starts_with(&format!("{what} {why}")), "{reply:?}: {message}");
     }
-    webhook.set(Mood::Good);
+    webhook.set_reply(ConversionReply::Converted);
     assert_eq!(plane.read(&format!("{V2}/a")).await["spec"]["port"], 1);
 }
 
@@ -459,7 +481,7 @@ async fn a_hanging_conversion_webhook_delays_no_other_request() {
     let mut watch = plane.watch(&format!("{V1}?watch=true")).await;
     watch.expect("ADDED").await;
     webhook.called().await;
-    webhook.set(Mood::Silent);
+    webhook.set_reply(ConversionReply::Never);
     let others = async {
         plane.merge(&format!("{V1}/a"), &json!({"spec": {"replicas": 2}})).await;
         webhook.called().await;
@@ -469,13 +491,13 @@ async fn a_hanging_conversion_webhook_delays_no_other_request() {
             // The deletion of one CRD waits for the webhook, the creation of the other one does not.
             store_in_v2(&plane).await;
             assert_eq!(plane.delete(CRD_PATH).await.0, 200);
-            plane.install_crd(&things(&anything())).await;
+            plane.install_crd(&thing_crd(&any_schema())).await;
         };
         tokio::join!(plane.get(&path), ends).0
     };
     let (code, status) = tokio::select! {
         answer = others => answer,
-        event = stuck.next() => panic!("nobody can have converted {event:?}"),
+        event = stuck.next() => panic!("an event without a conversion: {event:?}"),
     };
     assert_eq!((code, &status["reason"]), (504, &json!("Timeout")));
     drop(stuck);
@@ -488,7 +510,7 @@ async fn a_changed_conversion_webhook_takes_effect_immediately() {
     let other = ConversionServer::start().await;
     plane.create(V1, &v1("a", "h:1")).await;
     plane.read(&format!("{V2}/a")).await;
-    webhook.set(Mood::Failing);
+    webhook.set_reply(ConversionReply::Failure);
     let patch = json!({"spec": {"conversion": other.conversion(&json!(["v1"]))}});
     plane.merge(CRD_PATH, &patch).await;
     plane.until(&format!("{V2}/a"), |_, _| !other.calls().is_empty()).await;

@@ -22,43 +22,46 @@ pub(crate) struct ConversionServer {
 
 #[derive(Default)]
 struct ConversionServerState {
-    mood: Mutex<Mood>,
-    calls: Mutex<Vec<Call>>,
+    reply: Mutex<ConversionReply>,
+    calls: Mutex<Vec<ConversionCall>>,
     called: Notify,
 }
 
 /// A call of the webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Call {
+pub(crate) struct ConversionCall {
+    /// The version of the `ConversionReview`.
     pub(crate) review: String,
-    pub(crate) wanted: String,
+    /// The version of `desiredAPIVersion`.
+    pub(crate) desired: String,
+    /// The number of objects.
     pub(crate) objects: usize,
 }
 
-/// The behavior of the webhook.
+/// What the webhook responds with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Mood {
-    /// Converts the objects.
+pub(crate) enum ConversionReply {
+    /// The converted objects.
     #[default]
-    Good,
-    /// Responds with a failure and its message.
-    Failing,
-    /// Never responds.
-    Silent,
-    /// Responds with another document.
-    Rubbish,
-    /// Responds with a body over the size limit.
-    Endless,
-    /// Responds with an error code.
-    Broken,
-    /// Responds with another uid.
+    Converted,
+    /// A result with the status `Failure` and a message.
+    Failure,
+    /// Nothing: the request hangs.
+    Never,
+    /// A body that is not JSON.
+    NotJson,
+    /// A body over the size limit.
+    TooLarge,
+    /// The HTTP status 500.
+    InternalError,
+    /// The converted objects, with another uid than the request.
     OtherUid,
-    /// Omits an object.
-    OneLess,
-    /// Changes the names of objects.
-    Renaming,
-    /// Does not convert the objects.
-    Unchanged,
+    /// The converted objects but one.
+    MissingObject,
+    /// The converted objects with other names.
+    Renamed,
+    /// The objects of the request.
+    Unconverted,
 }
 
 impl ConversionServer {
@@ -73,18 +76,18 @@ impl ConversionServer {
     /// The `conversion` of a CRD for this webhook, with the supported review versions.
     pub(crate) fn conversion(&self, reviews: &Value) -> Value {
         let config = json!({"url": format!("https://{}/convert", self.https.address),
-            "caBundle": self.https.bundle()});
+            "caBundle": self.https.ca_bundle()});
         json!({"strategy": "Webhook",
             "webhook": {"clientConfig": config, "conversionReviewVersions": reviews}})
     }
 
-    /// Changes the behavior.
-    pub(crate) fn set(&self, mood: Mood) {
-        *self.state.mood.lock().unwrap() = mood;
+    /// Sets the responses to later requests.
+    pub(crate) fn set_reply(&self, reply: ConversionReply) {
+        *self.state.reply.lock().unwrap() = reply;
     }
 
     /// The calls since the previous call of this function.
-    pub(crate) fn calls(&self) -> Vec<Call> {
+    pub(crate) fn calls(&self) -> Vec<ConversionCall> {
         std::mem::take(&mut *self.state.calls.lock().unwrap())
     }
 
@@ -98,32 +101,38 @@ async fn answer(state: Arc<ConversionServerState>, request: Request<Bytes>) -> R
     assert_eq!(request.uri().path(), "/convert");
     let review: Value = serde_json::from_slice(request.body()).unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let wanted = text(&review["request"]["desiredAPIVersion"]);
+    let desired_api_version = text(&review["request"]["desiredAPIVersion"]);
     let objects = review["request"]["objects"].as_array().unwrap();
     let api_version = text(&review["apiVersion"]);
-    let call = Call {
+    let call = ConversionCall {
         review: api_version.rsplit('/').next().unwrap().to_owned(),
-        wanted: wanted.rsplit('/').next().unwrap().to_owned(),
+        desired: desired_api_version.rsplit('/').next().unwrap().to_owned(),
         objects: objects.len(),
     };
     state.calls.lock().unwrap().push(call);
     state.called.notify_one();
-    let mood = *state.mood.lock().unwrap();
-    match mood {
-        Mood::Silent => std::future::pending().await,
-        Mood::Rubbish => return Response::new("rubbish".into()),
-        Mood::Endless => return Response::new(vec![b' '; 4 << 20].into()),
-        Mood::Broken => return Response::builder().status(500).body("broken".into()).unwrap(),
+    let reply = *state.reply.lock().unwrap();
+    match reply {
+        ConversionReply::Never => std::future::pending().await,
+        ConversionReply::NotJson => return Response::new("not JSON".into()),
+        ConversionReply::TooLarge => return Response::new(vec![b' '; 4 << 20].into()),
+        ConversionReply::InternalError => {
+            return Response::builder().status(500).body("broken".into()).unwrap();
+        }
         _ => {}
     }
-    let mut converted: Vec<Value> = objects.iter().map(|it| convert(it, &wanted, mood)).collect();
-    if mood == Mood::OneLess {
+    let mut converted: Vec<Value> =
+        objects.iter().map(|it| convert(it, &desired_api_version, reply)).collect();
+    if reply == ConversionReply::MissingObject {
         converted.pop();
     }
-    let uid =
-        if mood == Mood::OtherUid { "other".into() } else { review["request"]["uid"].clone() };
-    let result = match mood {
-        Mood::Failing => json!({"status": "Failure", "message": "not today"}),
+    let uid = if reply == ConversionReply::OtherUid {
+        "other".into()
+    } else {
+        review["request"]["uid"].clone()
+    };
+    let result = match reply {
+        ConversionReply::Failure => json!({"status": "Failure", "message": "not today"}),
         _ => json!({"status": "Success"}),
     };
     let review = json!({"apiVersion": api_version, "kind": "ConversionReview",
@@ -131,17 +140,17 @@ async fn answer(state: Arc<ConversionServerState>, request: Request<Bytes>) -> R
     Response::new(review.to_string().into())
 }
 
-fn convert(object: &Value, wanted: &str, mood: Mood) -> Value {
+fn convert(object: &Value, desired_api_version: &str, reply: ConversionReply) -> Value {
     let mut object = object.clone();
-    if mood == Mood::Unchanged {
+    if reply == ConversionReply::Unconverted {
         return object;
     }
-    if mood == Mood::Renaming {
+    if reply == ConversionReply::Renamed {
         object["metadata"]["name"] = "renamed".into();
     }
-    object["apiVersion"] = wanted.into();
+    object["apiVersion"] = desired_api_version.into();
     let Some(spec) = object["spec"].as_object_mut() else { return object };
-    if wanted.ends_with("v2") {
+    if desired_api_version.ends_with("v2") {
         if let Some(endpoint) = spec.remove("endpoint") {
             let (host, port) = endpoint.as_str().unwrap().split_once(':').unwrap();
             spec.insert("host".to_owned(), host.into());

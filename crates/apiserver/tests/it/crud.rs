@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 
-use crate::objects::{MAPS, map};
+use crate::objects::{CONFIG_MAPS, config_map};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
@@ -25,7 +25,7 @@ fn deployment(name: &str) -> Value {
 #[tokio::test]
 async fn not_found_errors_name_the_object() {
     let plane = TestEnv::start().await;
-    let (code, status) = plane.get(&format!("{MAPS}/missing")).await;
+    let (code, status) = plane.get(&format!("{CONFIG_MAPS}/missing")).await;
     assert_eq!(code, 404);
     assert_eq!(status["message"], r#"configmaps "missing" not found"#);
     assert_eq!(status["details"], json!({"name": "missing", "kind": "configmaps"}));
@@ -66,14 +66,14 @@ async fn server_managed_metadata_of_a_client_is_ignored() {
 #[tokio::test]
 async fn a_body_cannot_contradict_its_path() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    let (code, _) = plane.put(&format!("{MAPS}/a"), &map("b", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    let (code, _) = plane.put(&format!("{CONFIG_MAPS}/a"), &config_map("b", &json!({}))).await;
     assert_eq!(code, 400);
     let elsewhere = json!({"metadata": {"name": "c", "namespace": "kube-system"}});
-    assert_eq!(plane.post(MAPS, &elsewhere).await.0, 400);
+    assert_eq!(plane.post(CONFIG_MAPS, &elsewhere).await.0, 400);
     let other_kind = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "c"}});
-    assert_eq!(plane.post(MAPS, &other_kind).await.0, 400);
-    assert_eq!(plane.get(&format!("{MAPS}/c")).await.0, 404);
+    assert_eq!(plane.post(CONFIG_MAPS, &other_kind).await.0, 400);
+    assert_eq!(plane.get(&format!("{CONFIG_MAPS}/c")).await.0, 404);
 }
 
 #[tokio::test]
@@ -92,14 +92,14 @@ async fn all_validation_errors_are_reported() {
 async fn a_create_in_a_missing_namespace_is_refused() {
     let plane = TestEnv::start().await;
     let path = "/api/v1/namespaces/nowhere/configmaps";
-    let (code, status) = plane.post(path, &map("a", &json!({}))).await;
+    let (code, status) = plane.post(path, &config_map("a", &json!({}))).await;
     assert_eq!((code, &status["message"]), (404, &json!(r#"namespaces "nowhere" not found"#)));
 }
 
 #[tokio::test]
 async fn an_update_creates_a_missing_object_if_the_kind_allows_it() {
     let plane = TestEnv::start().await;
-    assert_eq!(plane.put(&format!("{MAPS}/a"), &map("a", &json!({}))).await.0, 404);
+    assert_eq!(plane.put(&format!("{CONFIG_MAPS}/a"), &config_map("a", &json!({}))).await.0, 404);
     let lease = json!({"metadata": {"name": "a"}, "spec": {"holderIdentity": "me"}});
     let path = format!("{LEASES}/a");
     let (code, created) = plane.put(&path, &lease).await;
@@ -143,8 +143,8 @@ async fn an_update_or_apply_that_creates_ignores_the_resource_version() {
 #[tokio::test]
 async fn a_json_patch_is_atomic() {
     let plane = TestEnv::start().await;
-    let path = format!("{MAPS}/a");
-    let created = plane.create(MAPS, &map("a", &json!({"k": "v"}))).await;
+    let path = format!("{CONFIG_MAPS}/a");
+    let created = plane.create(CONFIG_MAPS, &config_map("a", &json!({"k": "v"}))).await;
     let patch = json!([
         {"op": "add", "path": "/data/new", "value": "1"},
         {"op": "test", "path": "/data/k", "value": "other"},
@@ -162,9 +162,9 @@ async fn a_json_patch_is_atomic() {
 #[tokio::test]
 async fn null_in_a_merge_patch_removes_a_field() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &map("a", &json!({"keep": "1", "drop": "2"}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({"keep": "1", "drop": "2"}))).await;
     let patch = json!({"data": {"drop": null, "add": "3"}});
-    let patched = plane.merge(&format!("{MAPS}/a"), &patch).await;
+    let patched = plane.merge(&format!("{CONFIG_MAPS}/a"), &patch).await;
     assert_eq!(patched["data"], json!({"keep": "1", "add": "3"}));
 }
 
@@ -218,8 +218,8 @@ async fn scale_reads_and_writes_the_replicas() {
 #[tokio::test]
 async fn a_dry_run_of_an_update_returns_the_object_without_storing_it() {
     let plane = TestEnv::start().await;
-    let created = plane.create(MAPS, &map("a", &json!({"k": "old"}))).await;
-    let path = format!("{MAPS}/a");
+    let created = plane.create(CONFIG_MAPS, &config_map("a", &json!({"k": "old"}))).await;
+    let path = format!("{CONFIG_MAPS}/a");
     let shown = plane.merge(&format!("{path}?dryRun=All"), &json!({"data": {"k": "new"}})).await;
     assert_eq!(shown["data"]["k"], "new");
     assert_eq!(plane.read(&path).await, created);
@@ -228,10 +228,10 @@ async fn a_dry_run_of_an_update_returns_the_object_without_storing_it() {
 #[tokio::test]
 async fn an_immutable_config_map_cannot_be_changed() {
     let plane = TestEnv::start().await;
-    let mut sent = map("a", &json!({"k": "v"}));
+    let mut sent = config_map("a", &json!({"k": "v"}));
     sent["immutable"] = true.into();
-    plane.create(MAPS, &sent).await;
-    let path = format!("{MAPS}/a");
+    plane.create(CONFIG_MAPS, &sent).await;
+    let path = format!("{CONFIG_MAPS}/a");
     let (code, status) = plane.patch(&path, MERGE_PATCH, &json!({"data": {"k": "other"}})).await;
     assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("data")));
     let labeled = plane.merge(&path, &json!({"metadata": {"labels": {"a": "b"}}})).await;
@@ -241,8 +241,8 @@ async fn an_immutable_config_map_cannot_be_changed() {
 #[tokio::test]
 async fn a_body_over_the_size_limit_is_refused() {
     let plane = TestEnv::start().await;
-    let huge = map("a", &json!({"k": "x".repeat(3 << 20)}));
-    let reply = plane.send(Method::POST, MAPS, "application/json", huge.to_string()).await;
+    let huge = config_map("a", &json!({"k": "x".repeat(3 << 20)}));
+    let reply = plane.send(Method::POST, CONFIG_MAPS, "application/json", huge.to_string()).await;
     assert_eq!((reply.code, &reply.value()["reason"]), (413, &json!("RequestEntityTooLarge")));
 }
 
@@ -299,6 +299,6 @@ async fn duplicate_owner_references_are_removed() {
     let plane = TestEnv::start().await;
     let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
     let object = json!({"metadata": {"name": "a", "ownerReferences": [owner, owner]}});
-    let created = plane.create(MAPS, &object).await;
+    let created = plane.create(CONFIG_MAPS, &object).await;
     assert_eq!(created["metadata"]["ownerReferences"], json!([owner]));
 }

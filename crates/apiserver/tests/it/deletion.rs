@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::objects::{MAPS, labeled, map};
+use crate::objects::{CONFIG_MAPS, config_map, labeled};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::MERGE_PATCH;
@@ -10,7 +10,7 @@ use testenv::media_type::MERGE_PATCH;
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const NAMESPACES: &str = "/api/v1/namespaces";
 
-fn held(name: &str, finalizers: &[&str]) -> Value {
+fn with_finalizers(name: &str, finalizers: &[&str]) -> Value {
     json!({"metadata": {"name": name, "finalizers": finalizers}})
 }
 
@@ -22,8 +22,8 @@ fn pod(name: &str, node: &str) -> Value {
 #[tokio::test]
 async fn an_object_exists_until_its_last_finalizer_is_removed() {
     let plane = TestEnv::start().await;
-    let path = format!("{MAPS}/a");
-    plane.create(MAPS, &held("a", &["example.com/one", "example.com/two"])).await;
+    let path = format!("{CONFIG_MAPS}/a");
+    plane.create(CONFIG_MAPS, &with_finalizers("a", &["example.com/one", "example.com/two"])).await;
     let (code, marked) = plane.delete(&path).await;
     assert_eq!(
         (code, &marked["metadata"]["deletionTimestamp"]),
@@ -31,7 +31,10 @@ async fn an_object_exists_until_its_last_finalizer_is_removed() {
     );
     plane.advance(Duration::from_mins(1));
     let again = plane.delete(&path).await.1;
-    assert_eq!(again["metadata"]["deletionTimestamp"], "2024-01-01T00:00:00Z", "it has begun");
+    assert_eq!(
+        again["metadata"]["deletionTimestamp"], "2024-01-01T00:00:00Z",
+        "the first deletion set it"
+    );
     let two = json!({"metadata": {"finalizers": ["example.com/two"]}});
     plane.merge(&path, &two).await;
     plane.read(&path).await;
@@ -42,8 +45,8 @@ async fn an_object_exists_until_its_last_finalizer_is_removed() {
 #[tokio::test]
 async fn a_terminating_object_refuses_new_finalizers_and_a_create_of_its_name() {
     let plane = TestEnv::start().await;
-    let path = format!("{MAPS}/a");
-    plane.create(MAPS, &held("a", &["example.com/one"])).await;
+    let path = format!("{CONFIG_MAPS}/a");
+    plane.create(CONFIG_MAPS, &with_finalizers("a", &["example.com/one"])).await;
     plane.delete(&path).await;
     let more = json!({"metadata": {"finalizers": ["example.com/one", "example.com/two"]}});
     let (code, status) = plane.patch(&path, MERGE_PATCH, &more).await;
@@ -51,7 +54,7 @@ async fn a_terminating_object_refuses_new_finalizers_and_a_create_of_its_name() 
         (code, &status["details"]["causes"][0]["field"]),
         (422, &json!("metadata.finalizers"))
     );
-    let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
+    let (code, status) = plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     assert_eq!(code, 409);
     let message = status["message"].as_str().unwrap();
     assert!(message.starts_with("object is being deleted"), "{message}");
@@ -61,10 +64,10 @@ async fn a_terminating_object_refuses_new_finalizers_and_a_create_of_its_name() 
 #[tokio::test]
 async fn a_recreated_object_has_another_uid() {
     let plane = TestEnv::start().await;
-    let first = plane.create(MAPS, &map("a", &json!({"k": "v"}))).await;
-    let (code, status) = plane.delete(&format!("{MAPS}/a")).await;
+    let first = plane.create(CONFIG_MAPS, &config_map("a", &json!({"k": "v"}))).await;
+    let (code, status) = plane.delete(&format!("{CONFIG_MAPS}/a")).await;
     assert_eq!((code, &status["details"]["uid"]), (200, &first["metadata"]["uid"]));
-    let second = plane.create(MAPS, &map("a", &json!({}))).await;
+    let second = plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     assert_ne!(second["metadata"]["uid"], first["metadata"]["uid"]);
     assert_eq!(second.get("data"), None);
 }
@@ -88,17 +91,17 @@ async fn a_grace_period_can_only_be_shortened() {
     let plane = TestEnv::start().await;
     let path = format!("{PODS}/a");
     plane.create(PODS, &pod("a", "node")).await;
-    let ask = async |seconds: i64| {
+    let delete_within = async |seconds: i64| {
         let (code, marked) =
             plane.delete_with(&path, &json!({"gracePeriodSeconds": seconds})).await;
         assert_eq!(code, 200, "{marked}");
         marked["metadata"]["deletionGracePeriodSeconds"].clone()
     };
-    assert_eq!(ask(20).await, 20);
-    assert_eq!(ask(300).await, 20);
-    assert_eq!(ask(5).await, 5);
+    assert_eq!(delete_within(20).await, 20);
+    assert_eq!(delete_within(300).await, 20);
+    assert_eq!(delete_within(5).await, 5);
     assert_eq!(plane.get(&path).await.0, 200);
-    ask(0).await;
+    delete_within(0).await;
     assert_eq!(plane.get(&path).await.0, 404);
 }
 
@@ -106,33 +109,33 @@ async fn a_grace_period_can_only_be_shortened() {
 async fn a_propagation_policy_adds_a_finalizer_for_the_garbage_collector() {
     let plane = TestEnv::start().await;
     for (policy, finalizer) in [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")] {
-        plane.create(MAPS, &map("a", &json!({}))).await;
-        let path = format!("{MAPS}/a");
+        plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+        let path = format!("{CONFIG_MAPS}/a");
         let options = json!({"propagationPolicy": policy});
         let (code, marked) = plane.delete_with(&path, &options).await;
         assert_eq!((code, &marked["metadata"]["finalizers"]), (200, &json!([finalizer])));
         plane.merge(&path, &json!({"metadata": {"finalizers": null}})).await;
         assert_eq!(plane.get(&path).await.0, 404, "{policy}");
     }
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    let path = format!("{MAPS}/a?propagationPolicy=Background");
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    let path = format!("{CONFIG_MAPS}/a?propagationPolicy=Background");
     assert_eq!(plane.delete(&path).await.0, 200);
-    assert_eq!(plane.get(&format!("{MAPS}/a")).await.0, 404);
+    assert_eq!(plane.get(&format!("{CONFIG_MAPS}/a")).await.0, 404);
 }
 
 #[tokio::test]
-async fn invalid_propagation_policies_are_refused() {
+async fn invalid_delete_options_are_refused() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     for options in [
         json!({"propagationPolicy": "Orphan", "orphanDependents": true}),
         json!({"propagationPolicy": "Sideways"}),
         json!({"dryRun": ["Some"]}),
     ] {
-        let (code, status) = plane.delete_with(&format!("{MAPS}/a"), &options).await;
+        let (code, status) = plane.delete_with(&format!("{CONFIG_MAPS}/a"), &options).await;
         assert_eq!((code, &status["details"]["kind"]), (422, &json!("DeleteOptions")), "{options}");
     }
-    plane.read(&format!("{MAPS}/a")).await;
+    plane.read(&format!("{CONFIG_MAPS}/a")).await;
 }
 
 #[tokio::test]
@@ -141,17 +144,17 @@ async fn a_terminating_namespace_refuses_creates_and_is_deleted_when_finalized()
     let path = format!("{NAMESPACES}/n");
     plane.create(NAMESPACES, &json!({"metadata": {"name": "n"}})).await;
     let maps = format!("{path}/configmaps");
-    plane.create(&maps, &map("a", &json!({}))).await;
+    plane.create(&maps, &config_map("a", &json!({}))).await;
     let mut marked = plane.delete(&path).await.1;
     assert_eq!(marked["status"]["phase"], "Terminating");
-    let (code, status) = plane.post(&maps, &map("b", &json!({}))).await;
+    let (code, status) = plane.post(&maps, &config_map("b", &json!({}))).await;
     let cause = &status["details"]["causes"][0]["reason"];
     assert_eq!((code, cause), (403, &json!("NamespaceTerminating")));
     plane.merge(&format!("{maps}/a"), &json!({"data": {"still": "writable"}})).await;
     marked["spec"]["finalizers"] = json!([]);
     assert_eq!(plane.put(&format!("{path}/finalize"), &marked).await.0, 200);
     assert_eq!(plane.get(&path).await.0, 404);
-    assert_eq!(plane.post(&maps, &map("b", &json!({}))).await.0, 404);
+    assert_eq!(plane.post(&maps, &config_map("b", &json!({}))).await.0, 404);
 }
 
 #[tokio::test]
@@ -168,20 +171,20 @@ async fn system_namespaces_cannot_be_deleted() {
 #[tokio::test]
 async fn a_collection_is_deleted_by_selector_and_finalizers_apply_to_each_object() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &labeled("a", "tier", "front")).await;
-    plane.create(MAPS, &labeled("b", "tier", "back")).await;
+    plane.create(CONFIG_MAPS, &labeled("a", "tier", "front")).await;
+    plane.create(CONFIG_MAPS, &labeled("b", "tier", "back")).await;
     let mut stays = labeled("c", "tier", "front");
     stays["metadata"]["finalizers"] = json!(["example.com/one"]);
-    plane.create(MAPS, &stays).await;
+    plane.create(CONFIG_MAPS, &stays).await;
     let elsewhere = "/api/v1/namespaces/kube-public/configmaps";
     plane.create(elsewhere, &labeled("d", "tier", "front")).await;
-    let (code, deleted) = plane.delete(&format!("{MAPS}?labelSelector=tier%3Dfront")).await;
+    let (code, deleted) = plane.delete(&format!("{CONFIG_MAPS}?labelSelector=tier%3Dfront")).await;
     let names = |list: &Value| {
         let items = list["items"].as_array().unwrap();
         items.iter().map(|it| it["metadata"]["name"].clone()).collect::<Vec<_>>()
     };
     assert_eq!((code, names(&deleted)), (200, vec![json!("a"), json!("c")]));
-    let left = plane.read(MAPS).await;
+    let left = plane.read(CONFIG_MAPS).await;
     assert_eq!(names(&left), [json!("b"), json!("c")]);
     assert!(left["items"][1]["metadata"]["deletionTimestamp"].is_string());
     assert_eq!(names(&plane.read(elsewhere).await), [json!("d")]);
@@ -190,11 +193,11 @@ async fn a_collection_is_deleted_by_selector_and_finalizers_apply_to_each_object
 #[tokio::test]
 async fn a_dry_run_deletes_nothing() {
     let plane = TestEnv::start().await;
-    let created = plane.create(MAPS, &map("a", &json!({}))).await;
-    let path = format!("{MAPS}/a");
+    let created = plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    let path = format!("{CONFIG_MAPS}/a");
     assert_eq!(plane.delete(&format!("{path}?dryRun=All")).await.0, 200);
     assert_eq!(plane.delete_with(&path, &json!({"dryRun": ["All"]})).await.0, 200);
-    assert_eq!(plane.delete(&format!("{MAPS}?dryRun=All")).await.0, 200);
+    assert_eq!(plane.delete(&format!("{CONFIG_MAPS}?dryRun=All")).await.0, 200);
     assert_eq!(plane.read(&path).await, created);
 }
 

@@ -1,6 +1,6 @@
 //! Properties of all stored built-in kinds, tested with the manifests of `minimal.yaml`.
 
 mod case;
-mod forms;
-mod life;
+mod formats;
+mod lifecycle;
 mod updates;

@@ -63,7 +63,8 @@ fn policies(expression: &str, has_params: bool) -> Vec<(String, Value)> {
     validating.chain(mutating).collect()
 }
 
-/// One character for each field: whether the expression is accepted there.
+/// One character for each field in which the expression is sent: `+` if it is accepted there, `-` if
+/// it is refused. Blanks separate the kinds of objects.
 async fn accepted(plane: &TestEnv, expression: &str) -> String {
     let mut signs = String::new();
     let webhooks = [webhook("validating", expression), webhook("mutating", expression)];

@@ -3,7 +3,7 @@
 
 use http::Method;
 
-use crate::objects::{MAPS, THINGS, anything, thing, things};
+use crate::objects::{CONFIG_MAPS, THINGS, any_schema, thing, thing_crd};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, TABLE};
@@ -29,21 +29,22 @@ fn text_of(head: &str, found: &Value) -> String {
 #[tokio::test]
 async fn built_in_objects_have_the_field_order_of_go_for_every_verb() {
     let plane = TestEnv::start().await;
-    let path = format!("{MAPS}/a");
-    let created = plane.send(Method::POST, MAPS, JSON, sent().to_string()).await;
+    let path = format!("{CONFIG_MAPS}/a");
+    let created = plane.send(Method::POST, CONFIG_MAPS, JSON, sent().to_string()).await;
     let head = r#""kind":"ConfigMap","apiVersion":"v1","#;
     let whole = text_of(head, &created.value());
     assert_eq!(created.text(), format!("{whole}\n"));
     assert_eq!(plane.get_as(&path, JSON).await.text(), format!("{whole}\n"));
 
     let item = text_of("", &created.value());
-    let listed = plane.get_as(MAPS, JSON).await;
+    let listed = plane.get_as(CONFIG_MAPS, JSON).await;
     let revision = listed.value()["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     let begin = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":""#;
     assert!(listed.text().starts_with(&format!(r#"{begin}{revision}"}},"items":["#)));
     assert!(listed.text().contains(&item), "{}", listed.text());
 
-    let mut watch = plane.watch(&format!("{MAPS}?watch=true&fieldSelector=metadata.name=a")).await;
+    let mut watch =
+        plane.watch(&format!("{CONFIG_MAPS}?watch=true&fieldSelector=metadata.name=a")).await;
     assert_eq!(
         watch.next_line().await.unwrap(),
         format!("{{\"type\":\"ADDED\",\"object\":{whole}}}\n")
@@ -78,7 +79,7 @@ async fn built_in_objects_have_the_field_order_of_go_for_every_verb() {
 #[tokio::test]
 async fn partial_metadata_and_tables_have_the_field_order_of_go() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     plane.create(THINGS, &thing("t", &json!({}))).await;
     let path = format!("{THINGS}/t");
     let head = r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"t","namespace":"default","uid":"#;
@@ -95,12 +96,12 @@ async fn partial_metadata_and_tables_have_the_field_order_of_go() {
 #[tokio::test]
 async fn a_custom_resource_and_a_list_of_them_are_sorted() {
     let plane = TestEnv::start().await;
-    let mut definition = things(&anything());
-    let mut second = definition["spec"]["versions"][0].clone();
+    let mut crd = thing_crd(&any_schema());
+    let mut second = crd["spec"]["versions"][0].clone();
     second["name"] = "v2".into();
     second["storage"] = false.into();
-    definition["spec"]["versions"].as_array_mut().unwrap().push(second);
-    plane.install_crd(&definition).await;
+    crd["spec"]["versions"].as_array_mut().unwrap().push(second);
+    plane.install_crd(&crd).await;
     let sent = json!({"apiVersion": "example.com/v1", "kind": "Thing", "spec": {"b": 1.5, "a": 2},
         "data": "<", "aaa": {"metadata": {"x": 1}}, "metadata": {"name": "t"}});
     let created = plane.send(Method::POST, THINGS, JSON, sent.to_string()).await;
@@ -129,8 +130,8 @@ async fn a_custom_resource_and_a_list_of_them_are_sorted() {
 #[tokio::test]
 async fn an_indented_response_has_no_final_newline() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &sent()).await;
-    let pretty = plane.get_as(&format!("{MAPS}/a?pretty=true"), JSON).await;
+    plane.create(CONFIG_MAPS, &sent()).await;
+    let pretty = plane.get_as(&format!("{CONFIG_MAPS}/a?pretty=true"), JSON).await;
     assert!(
         pretty.text().starts_with("{\n  \"kind\": \"ConfigMap\",\n  \"apiVersion\": \"v1\",\n")
     );

@@ -45,11 +45,11 @@ impl Https {
         let certified =
             authority.serving(&[name, "localhost"], &[[127, 0, 0, 1].into()], now).unwrap();
         let bundle = authority.certificate();
-        Self::start_as(&certified.certificate, &certified.key, bundle, answer).await
+        Self::start_with_certificate(&certified.certificate, &certified.key, bundle, answer).await
     }
 
     /// Starts a server with a given certificate, all in PEM; its callers trust `authority`.
-    pub(crate) async fn start_as<F, R>(
+    pub(crate) async fn start_with_certificate<F, R>(
         certificate: &str,
         key: &str,
         authority: &str,
@@ -79,7 +79,7 @@ impl Https {
     }
 
     /// The authority as the `caBundle` of a configuration.
-    pub(crate) fn bundle(&self) -> String {
+    pub(crate) fn ca_bundle(&self) -> String {
         use base64::Engine;
         base64::prelude::BASE64_STANDARD.encode(&self.authority)
     }
@@ -94,7 +94,7 @@ impl Https {
     }
 
     /// The reference to that service in configurations.
-    pub(crate) fn reference(&self, name: &str) -> Value {
+    pub(crate) fn service_reference(&self, name: &str) -> Value {
         json!({"namespace": "default", "name": name, "port": self.address.port()})
     }
 }
@@ -115,8 +115,8 @@ where
                     let (head, body) = request.into_parts();
                     let body = body.collect().await.unwrap_or_default().to_bytes();
                     let response = answer(Request::from_parts(head, body)).await;
-                    let breaks = response.extensions().get::<Breaks>().cloned();
-                    Ok::<_, Infallible>(response.map(|body| sent(body, breaks)))
+                    let abort = response.extensions().get::<AbortAfterBody>().cloned();
+                    Ok::<_, Infallible>(response.map(|body| response_body(body, abort)))
                 }
             });
             let builder = Builder::new(TokioExecutor::new());
@@ -125,17 +125,17 @@ where
     }
 }
 
-/// An extension of a response: its connection breaks after its body, when this is notified.
+/// An extension of a response: after the body, the response fails as soon as this is notified.
 #[derive(Clone, Default)]
-pub(crate) struct Breaks(pub(crate) Arc<Notify>);
+pub(crate) struct AbortAfterBody(pub(crate) Arc<Notify>);
 
 /// The frames of a response body.
-fn sent(body: Bytes, breaks: Option<Breaks>) -> UnsyncBoxBody<Bytes, io::Error> {
-    let Some(Breaks(now)) = breaks else {
+fn response_body(body: Bytes, abort: Option<AbortAfterBody>) -> UnsyncBoxBody<Bytes, io::Error> {
+    let Some(AbortAfterBody(abort)) = abort else {
         return Full::new(body).map_err(|never| match never {}).boxed_unsync();
     };
     let broken = async move {
-        now.notified().await;
+        abort.notified().await;
         Err(io::ErrorKind::ConnectionReset.into())
     };
     let whole = stream::iter([Ok(Frame::data(body))]);
@@ -143,7 +143,7 @@ fn sent(body: Bytes, breaks: Option<Breaks>) -> UnsyncBoxBody<Bytes, io::Error> 
 }
 
 /// A response in JSON.
-pub(crate) fn json_answer(code: u16, body: &Value) -> Response<Bytes> {
+pub(crate) fn json_response(code: u16, body: &Value) -> Response<Bytes> {
     let answer = Response::builder().status(code).header("content-type", "application/json");
     answer.body(body.to_string().into()).unwrap()
 }

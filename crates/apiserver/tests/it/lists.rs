@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::objects::{MAPS, THINGS, anything, labeled, map, thing, things};
+use crate::objects::{CONFIG_MAPS, THINGS, any_schema, config_map, labeled, thing, thing_crd};
 use machinery::{Value, json};
 use testenv::TestEnv;
 
@@ -20,10 +20,10 @@ fn text<'a>(list: &'a Value, field: &str) -> &'a str {
 async fn pages_are_consistent_during_writes() {
     let plane = TestEnv::start().await;
     for index in 0..7 {
-        plane.create(MAPS, &map(&format!("m{index}"), &json!({"k": "old"}))).await;
+        plane.create(CONFIG_MAPS, &config_map(&format!("m{index}"), &json!({"k": "old"}))).await;
     }
-    let whole = plane.read(MAPS).await;
-    let mut page = plane.read(&format!("{MAPS}?limit=3")).await;
+    let whole = plane.read(CONFIG_MAPS).await;
+    let mut page = plane.read(&format!("{CONFIG_MAPS}?limit=3")).await;
     assert_eq!(page["metadata"]["remainingItemCount"], 4);
     let mut items = Vec::new();
     loop {
@@ -35,13 +35,13 @@ async fn pages_are_consistent_during_writes() {
             break;
         }
         let turn = items.len();
-        plane.create(MAPS, &map(&format!("m5-{turn}"), &json!({}))).await;
-        plane.delete(&format!("{MAPS}/m{}", turn + 1)).await;
-        plane.merge(&format!("{MAPS}/m6"), &json!({"data": {"k": turn.to_string()}})).await;
-        page = plane.read(&format!("{MAPS}?limit=3&continue={token}")).await;
+        plane.create(CONFIG_MAPS, &config_map(&format!("m5-{turn}"), &json!({}))).await;
+        plane.delete(&format!("{CONFIG_MAPS}/m{}", turn + 1)).await;
+        plane.merge(&format!("{CONFIG_MAPS}/m6"), &json!({"data": {"k": turn.to_string()}})).await;
+        page = plane.read(&format!("{CONFIG_MAPS}?limit=3&continue={token}")).await;
     }
     assert_eq!(json!(items), whole["items"]);
-    assert_ne!(plane.read(MAPS).await["items"], whole["items"]);
+    assert_ne!(plane.read(CONFIG_MAPS).await["items"], whole["items"]);
 }
 
 #[tokio::test]
@@ -49,12 +49,16 @@ async fn a_limit_counts_selected_objects() {
     let plane = TestEnv::start().await;
     for index in 0..6 {
         let tier = if index % 2 == 0 { "front" } else { "back" };
-        plane.create(MAPS, &labeled(&format!("m{index}"), "tier", tier)).await;
+        plane.create(CONFIG_MAPS, &labeled(&format!("m{index}"), "tier", tier)).await;
     }
-    let path = format!("{MAPS}?labelSelector=tier%3Dfront&limit=2");
+    let path = format!("{CONFIG_MAPS}?labelSelector=tier%3Dfront&limit=2");
     let first = plane.read(&path).await;
     assert_eq!(names(&first), ["m0", "m2"]);
-    assert_eq!(first["metadata"].get("remainingItemCount"), None, "nobody has counted them");
+    assert_eq!(
+        first["metadata"].get("remainingItemCount"),
+        None,
+        "with a selector, the remaining items are not counted"
+    );
     let rest = plane.read(&format!("{path}&continue={}", text(&first, "continue"))).await;
     assert_eq!((names(&rest), text(&rest, "continue")), (vec!["m4".to_owned()], ""));
 }
@@ -62,30 +66,32 @@ async fn a_limit_counts_selected_objects() {
 #[tokio::test]
 async fn a_list_at_an_exact_revision_shows_an_earlier_state() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &map("a", &json!({"k": "old"}))).await;
-    plane.create(MAPS, &map("b", &json!({}))).await;
-    let before = plane.read(MAPS).await;
-    plane.delete(&format!("{MAPS}/b")).await;
-    plane.merge(&format!("{MAPS}/a"), &json!({"data": {"k": "new"}})).await;
-    let last = plane.create(MAPS, &map("c", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({"k": "old"}))).await;
+    plane.create(CONFIG_MAPS, &config_map("b", &json!({}))).await;
+    let before = plane.read(CONFIG_MAPS).await;
+    plane.delete(&format!("{CONFIG_MAPS}/b")).await;
+    plane.merge(&format!("{CONFIG_MAPS}/a"), &json!({"data": {"k": "new"}})).await;
+    let last = plane.create(CONFIG_MAPS, &config_map("c", &json!({}))).await;
     let (revision, last) = (text(&before, "resourceVersion"), text(&last, "resourceVersion"));
-    let exact = format!("{MAPS}?resourceVersion={revision}&resourceVersionMatch=Exact");
+    let exact = format!("{CONFIG_MAPS}?resourceVersion={revision}&resourceVersionMatch=Exact");
     assert_eq!(plane.read(&exact).await, before);
-    let newer = format!("{MAPS}?resourceVersion={last}&resourceVersionMatch=NotOlderThan");
+    let newer = format!("{CONFIG_MAPS}?resourceVersion={last}&resourceVersionMatch=NotOlderThan");
     assert_eq!(names(&plane.read(&newer).await), ["a", "c"]);
 }
 
 #[tokio::test]
 async fn a_list_at_a_future_revision_waits_for_it() {
     let plane = TestEnv::start().await;
-    let now: u64 = text(&plane.read(MAPS).await, "resourceVersion").parse().unwrap();
-    let path = format!("{MAPS}?resourceVersion={}&resourceVersionMatch=NotOlderThan", now + 1);
-    let object = map("a", &json!({}));
-    let (list, _) = tokio::join!(plane.read(&path), plane.create(MAPS, &object));
+    let now: u64 = text(&plane.read(CONFIG_MAPS).await, "resourceVersion").parse().unwrap();
+    let path =
+        format!("{CONFIG_MAPS}?resourceVersion={}&resourceVersionMatch=NotOlderThan", now + 1);
+    let object = config_map("a", &json!({}));
+    let (list, _) = tokio::join!(plane.read(&path), plane.create(CONFIG_MAPS, &object));
     assert_eq!(names(&list), ["a"]);
 }
 
-/// Advances the clock by five minutes, and waits for the compaction that is due then.
+/// Advances the clock by five minutes, and lets other tasks run, so that the compaction that is due
+/// then happens.
 async fn pass_five_minutes(plane: &TestEnv) {
     plane.advance(Duration::from_mins(5));
     for _ in 0..100 {
@@ -97,12 +103,12 @@ async fn pass_five_minutes(plane: &TestEnv) {
 async fn a_continue_token_expires_after_five_to_ten_minutes() {
     let plane = TestEnv::start().await;
     for name in ["a", "b"] {
-        plane.create(MAPS, &map(name, &json!({"k": "old"}))).await;
+        plane.create(CONFIG_MAPS, &config_map(name, &json!({"k": "old"}))).await;
     }
     pass_five_minutes(&plane).await;
-    let first = plane.read(&format!("{MAPS}?limit=1")).await;
-    let path = format!("{MAPS}?limit=1&continue={}", text(&first, "continue"));
-    plane.merge(&format!("{MAPS}/b"), &json!({"data": {"k": "new"}})).await;
+    let first = plane.read(&format!("{CONFIG_MAPS}?limit=1")).await;
+    let path = format!("{CONFIG_MAPS}?limit=1&continue={}", text(&first, "continue"));
+    plane.merge(&format!("{CONFIG_MAPS}/b"), &json!({"data": {"k": "new"}})).await;
     pass_five_minutes(&plane).await;
     assert_eq!(plane.read(&path).await["items"][0]["data"]["k"], "old");
     pass_five_minutes(&plane).await;
@@ -110,32 +116,32 @@ async fn a_continue_token_expires_after_five_to_ten_minutes() {
     assert_eq!((code, &status["reason"]), (410, &json!("Expired")), "{status}");
     let message = status["message"].as_str().unwrap();
     assert!(message.starts_with("The provided continue parameter is too old"), "{message}");
-    let rest = format!("{MAPS}?limit=1&continue={}", text(&status, "continue"));
+    let rest = format!("{CONFIG_MAPS}?limit=1&continue={}", text(&status, "continue"));
     assert_eq!(plane.read(&rest).await["items"][0]["data"]["k"], "new");
 }
 
 #[tokio::test]
 async fn an_expired_token_comes_with_a_token_for_an_inconsistent_list() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     for name in ["a", "b", "c"] {
         plane.create(THINGS, &thing(name, &json!({}))).await;
     }
     let first = plane.read(&format!("{THINGS}?limit=1")).await;
     let (token, revision) = (text(&first, "continue"), text(&first, "resourceVersion"));
-    // This number of paginated lists is kept beyond the log.
+    // The server retains the snapshots of the last 64 paginated lists beyond the event log.
     for turn in 0..64 {
         plane.merge(&format!("{THINGS}/b"), &json!({"spec": {"turn": turn}})).await;
         plane.read(&format!("{THINGS}?limit=1")).await;
     }
-    crate::watch::forget(&plane).await;
+    crate::watch::overflow_event_log(&plane).await;
 
     let (code, status) = plane.get(&format!("{THINGS}?limit=1&continue={token}")).await;
     assert_eq!((code, &status["reason"]), (410, &json!("Expired")));
     let other = text(&status, "continue");
     let rest = plane.read(&format!("{THINGS}?limit=1&continue={other}")).await;
     assert_eq!(names(&rest), ["b"]);
-    assert_eq!(rest["items"][0]["spec"]["turn"], 63, "it is the present one");
+    assert_eq!(rest["items"][0]["spec"]["turn"], 63, "it is the current object");
     assert_ne!(text(&rest, "resourceVersion"), revision);
 
     let exact = format!("{THINGS}?resourceVersion={revision}&resourceVersionMatch=Exact");
@@ -157,7 +163,7 @@ async fn conflicting_list_options_are_refused() {
         ("labelSelector=a+b", 400),
         ("fieldSelector=data.k%3Dv", 400),
     ] {
-        let (code, status) = plane.get(&format!("{MAPS}?{query}")).await;
+        let (code, status) = plane.get(&format!("{CONFIG_MAPS}?{query}")).await;
         assert_eq!(code, expected, "{query}: {status}");
     }
 }
@@ -166,20 +172,20 @@ async fn conflicting_list_options_are_refused() {
 async fn a_token_with_a_resource_version_is_refused() {
     let plane = TestEnv::start().await;
     for name in ["a", "b"] {
-        plane.create(MAPS, &map(name, &json!({}))).await;
+        plane.create(CONFIG_MAPS, &config_map(name, &json!({}))).await;
     }
-    let page = plane.read(&format!("{MAPS}?limit=1")).await;
+    let page = plane.read(&format!("{CONFIG_MAPS}?limit=1")).await;
     let (token, revision) = (text(&page, "continue"), text(&page, "resourceVersion"));
-    let path = format!("{MAPS}?limit=1&continue={token}&resourceVersion={revision}");
+    let path = format!("{CONFIG_MAPS}?limit=1&continue={token}&resourceVersion={revision}");
     assert_eq!(plane.get(&path).await.0, 400);
 }
 
 #[tokio::test]
 async fn label_selectors_support_all_operators() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &labeled("a", "tier", "front")).await;
-    plane.create(MAPS, &labeled("b", "tier", "back")).await;
-    plane.create(MAPS, &labeled("c", "other", "x")).await;
+    plane.create(CONFIG_MAPS, &labeled("a", "tier", "front")).await;
+    plane.create(CONFIG_MAPS, &labeled("b", "tier", "back")).await;
+    plane.create(CONFIG_MAPS, &labeled("c", "other", "x")).await;
     for (selector, expected) in [
         ("tier=front", "a"),
         ("tier==back", "b"),
@@ -192,7 +198,7 @@ async fn label_selectors_support_all_operators() {
         ("tier=front,other", ""),
     ] {
         let query: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
-        let list = plane.read(&format!("{MAPS}?labelSelector={query}")).await;
+        let list = plane.read(&format!("{CONFIG_MAPS}?labelSelector={query}")).await;
         assert_eq!(names(&list).join(" "), expected, "{selector}");
     }
 }
@@ -226,7 +232,7 @@ async fn a_list_of_all_namespaces_is_sorted_by_namespace() {
     let plane = TestEnv::start().await;
     for (namespace, name) in [("kube-public", "a"), ("default", "z"), ("default", "b")] {
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
-        plane.create(&path, &map(name, &json!({}))).await;
+        plane.create(&path, &config_map(name, &json!({}))).await;
     }
     let all = plane.read("/api/v1/configmaps").await;
     assert_eq!(names(&all)[..3], ["b", "z", "a"]);
@@ -239,9 +245,9 @@ async fn a_list_of_all_namespaces_is_sorted_by_namespace() {
 async fn a_list_at_revision_0_ignores_the_limit() {
     let plane = TestEnv::start().await;
     for name in ["a", "b"] {
-        plane.create(MAPS, &map(name, &json!({}))).await;
+        plane.create(CONFIG_MAPS, &config_map(name, &json!({}))).await;
     }
-    let all = plane.read(&format!("{MAPS}?limit=1&resourceVersion=0")).await;
+    let all = plane.read(&format!("{CONFIG_MAPS}?limit=1&resourceVersion=0")).await;
     assert_eq!(all["items"].as_array().unwrap().len(), 2);
     assert_eq!(all["metadata"].get("continue"), None);
 }
@@ -249,17 +255,17 @@ async fn a_list_at_revision_0_ignores_the_limit() {
 #[tokio::test]
 async fn pages_of_a_list_at_a_revision_have_that_revision() {
     let plane = TestEnv::start().await;
-    let then = plane.create(MAPS, &map("a", &json!({}))).await;
-    plane.create(MAPS, &map("b", &json!({}))).await;
-    plane.read(&format!("{MAPS}/b")).await;
+    let then = plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("b", &json!({}))).await;
+    plane.read(&format!("{CONFIG_MAPS}/b")).await;
     let then = then["metadata"]["resourceVersion"].as_str().unwrap();
-    let names = async |query: &str| {
-        let list = plane.read(&format!("{MAPS}?resourceVersion={then}&{query}")).await;
+    let count = async |query: &str| {
+        let list = plane.read(&format!("{CONFIG_MAPS}?resourceVersion={then}&{query}")).await;
         list["items"].as_array().unwrap().len()
     };
-    assert_eq!(names("limit=5").await, 1);
-    assert_eq!(names("limit=5&resourceVersionMatch=NotOlderThan").await, 2);
-    assert_eq!(names("").await, 2);
+    assert_eq!(count("limit=5").await, 1);
+    assert_eq!(count("limit=5&resourceVersionMatch=NotOlderThan").await, 2);
+    assert_eq!(count("").await, 2);
 }
 
 #[tokio::test]
@@ -284,7 +290,7 @@ async fn create_many(plane: &TestEnv) -> usize {
     let text = "line \"one\"\nitems: []\n\"items\":[] ö ".repeat(100);
     for index in 0..COUNT {
         let data = json!({"k": text, "items": "", "n": index.to_string()});
-        plane.create(MAPS, &map(&format!("m{index:03}"), &data)).await;
+        plane.create(CONFIG_MAPS, &config_map(&format!("m{index:03}"), &data)).await;
     }
     COUNT
 }
@@ -292,12 +298,14 @@ async fn create_many(plane: &TestEnv) -> usize {
 /// The items of a list that is read in small pages, each of one chunk.
 async fn in_pages(plane: &TestEnv, accept: &str, member: &str) -> Vec<Value> {
     let mut all = Vec::new();
-    let mut path = format!("{MAPS}?limit=5");
+    let mut path = format!("{CONFIG_MAPS}?limit=5");
     loop {
         let page = decoded(&plane.get_as(&path, accept).await);
         all.extend(page[member].as_array().unwrap().iter().cloned());
         match page["metadata"]["continue"].as_str() {
-            Some(token) if !token.is_empty() => path = format!("{MAPS}?limit=5&continue={token}"),
+            Some(token) if !token.is_empty() => {
+                path = format!("{CONFIG_MAPS}?limit=5&continue={token}");
+            }
             _ => return all,
         }
     }
@@ -314,15 +322,15 @@ fn decoded(reply: &testenv::Response) -> Value {
 async fn a_list_in_chunks_equals_its_pages_in_every_format() {
     let plane = TestEnv::start().await;
     let count = create_many(&plane).await;
-    let forms = [
+    let formats = [
         ("application/json", "items"),
         ("application/yaml", "items"),
         ("application/json;as=Table;g=meta.k8s.io;v=v1", "rows"),
         ("application/yaml;as=Table;g=meta.k8s.io;v=v1", "rows"),
         ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", "items"),
     ];
-    for (accept, member) in forms {
-        let reply = plane.get_as(&format!("{MAPS}?includeObject=Object"), accept).await;
+    for (accept, member) in formats {
+        let reply = plane.get_as(&format!("{CONFIG_MAPS}?includeObject=Object"), accept).await;
         let whole = decoded(&reply);
         let pages = in_pages(&plane, accept, member).await;
         assert_eq!(whole[member].as_array().unwrap().len(), count, "{accept}");
@@ -387,11 +395,11 @@ async fn a_list_in_chunks_is_indented_as_one_document() {
     let plane = TestEnv::start().await;
     create_many(&plane).await;
     for accept in ["application/json", "application/json;as=Table;g=meta.k8s.io;v=v1"] {
-        let compact = plane.get_as(MAPS, accept).await;
-        let reply = plane.get_as(&format!("{MAPS}?pretty=1"), accept).await;
+        let compact = plane.get_as(CONFIG_MAPS, accept).await;
+        let reply = plane.get_as(&format!("{CONFIG_MAPS}?pretty=1"), accept).await;
         assert!(reply.bytes == indented(compact.bytes.trim_ascii_end()), "{accept}");
         let yaml = accept.replace("json", "yaml");
-        let reply = plane.get_as(MAPS, &yaml).await;
+        let reply = plane.get_as(CONFIG_MAPS, &yaml).await;
         let value = machinery::codec::yaml::decode(&reply.bytes).unwrap().value;
         let text = machinery::codec::yaml::encode(&value);
         assert_eq!(String::from_utf8_lossy(&reply.bytes), text, "{yaml}");
@@ -403,14 +411,14 @@ async fn a_protobuf_list_in_chunks_has_a_correct_length() {
     const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
     let plane = TestEnv::start().await;
     create_many(&plane).await;
-    let first = plane.get_as(MAPS, PROTOBUF).await;
+    let first = plane.get_as(CONFIG_MAPS, PROTOBUF).await;
     let envelope = types::protobuf::Envelope::read(&first.bytes).unwrap();
     assert_eq!((&*envelope.kind, envelope.raw.len() > 100_000), ("ConfigMapList", true));
     // Enough unread lists that further ones are not encoded before they are read.
     let mut unread = Vec::new();
     for _ in 0..500 {
-        unread.push(plane.get_streaming(MAPS, PROTOBUF).await);
+        unread.push(plane.get_streaming(CONFIG_MAPS, PROTOBUF).await);
     }
-    let last = plane.get_as(MAPS, PROTOBUF).await;
+    let last = plane.get_as(CONFIG_MAPS, PROTOBUF).await;
     assert_eq!(last.bytes, first.bytes);
 }

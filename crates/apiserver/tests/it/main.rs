@@ -1,11 +1,7 @@
 //! The API server in process: every test has a separate plane in memory, whose clock advances only
 //! when the test moves it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test may stop at the first surprise, and says which it was"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
 mod parameters;
 mod objects;
@@ -30,14 +26,14 @@ mod refusals;
 mod bounds;
 mod apply;
 mod deletion;
-mod definitions;
-mod definition_races;
+mod crds;
+mod crd_races;
 mod builtin_groups;
 mod schema;
 mod conversion;
 mod tables;
 mod field_order;
-mod connections;
+mod node_connections;
 mod metrics;
 mod services;
 mod scale;
@@ -46,7 +42,7 @@ mod policy_types;
 mod expression_variables;
 mod unstored;
 mod admission_plugins;
-mod security;
+mod authentication;
 mod unreadable;
 mod aggregation;
 mod aggregation_checks;

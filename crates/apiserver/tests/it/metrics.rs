@@ -39,8 +39,8 @@ async fn stored_objects_are_counted_for_each_resource() {
     plane.create(SECRETS, &secret("b", "")).await;
     plane.delete(&format!("{SECRETS}/a")).await;
     assert_eq!(count().await - before, 1);
-    let definitions = ["resource=\"customresourcedefinitions.apiextensions.k8s.io\""];
-    assert_eq!(values(&plane, "apiserver_storage_objects", &definitions).await, [0]);
+    let crds = ["resource=\"customresourcedefinitions.apiextensions.k8s.io\""];
+    assert_eq!(values(&plane, "apiserver_storage_objects", &crds).await, [0]);
     let reviews = ["resource=\"tokenreviews.authentication.k8s.io\""];
     assert!(values(&plane, "apiserver_storage_objects", &reviews).await.is_empty());
 }

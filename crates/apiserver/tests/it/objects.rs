@@ -4,7 +4,7 @@ use machinery::{Value, json};
 
 /// The path of config maps of the default namespace: the kind of most tests, since it has no rules
 /// of its own.
-pub(crate) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// The path of CRDs.
 pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -13,7 +13,7 @@ pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefin
 pub(crate) const THINGS: &str = "/apis/example.com/v1/namespaces/default/things";
 
 /// A config map.
-pub(crate) fn map(name: &str, data: &Value) -> Value {
+pub(crate) fn config_map(name: &str, data: &Value) -> Value {
     json!({"metadata": {"name": name}, "data": data})
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn labeled(name: &str, label: &str, value: &str) -> Value {
 }
 
 /// The CRD of `things.example.com`, kind Thing, with one version.
-pub(crate) fn things(schema: &Value) -> Value {
+pub(crate) fn thing_crd(schema: &Value) -> Value {
     json!({
         "metadata": {"name": "things.example.com"},
         "spec": {
@@ -36,7 +36,7 @@ pub(crate) fn things(schema: &Value) -> Value {
 }
 
 /// A schema that accepts every object.
-pub(crate) fn anything() -> Value {
+pub(crate) fn any_schema() -> Value {
     json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use http::{Request, Response};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 
-use crate::https::{Https, json_answer};
+use crate::https::{Https, json_response};
 use crate::mute_proxy::MuteProxy;
-use crate::objects::{MAPS, map};
+use crate::objects::{CONFIG_MAPS, config_map};
 use crate::webhook_server::answer;
-use crate::webhooks::validating;
+use crate::webhooks::configure_validating_webhooks;
 use machinery::{Value, json};
 use testenv::TestEnv;
 
@@ -57,10 +57,10 @@ fn self_signed(params: &CertificateParams) -> (String, String) {
 
 /// The result of a call to a webhook whose certificate is its own authority.
 async fn call((certificate, key): (String, String)) -> Result<(), String> {
-    let server = Https::start_as(&certificate, &key, &certificate, allow).await;
+    let server = Https::start_with_certificate(&certificate, &key, &certificate, allow).await;
     let plane = TestEnv::start().await;
-    validating(&plane, "c", &[hook(server.address, &server.bundle())]).await;
-    match plane.post(MAPS, &map("a", &json!({}))).await {
+    configure_validating_webhooks(&plane, "c", &[hook(server.address, &server.ca_bundle())]).await;
+    match plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await {
         (201, _) => Ok(()),
         (_, status) => Err(status["message"].as_str().unwrap().to_owned()),
     }
@@ -101,13 +101,13 @@ async fn a_silent_connection_to_a_webhook_is_replaced() {
     let plane = TestEnv::start().await;
     let server = Https::start("hook.default.svc", allow).await;
     let proxy = MuteProxy::start(server.address).await;
-    validating(&plane, "c", &[hook(proxy.address, &server.bundle())]).await;
-    plane.create(MAPS, &map("before", &json!({}))).await;
+    configure_validating_webhooks(&plane, "c", &[hook(proxy.address, &server.ca_bundle())]).await;
+    plane.create(CONFIG_MAPS, &config_map("before", &json!({}))).await;
     proxy.mute_connections();
-    let (code, status) = plane.post(MAPS, &map("lost", &json!({}))).await;
+    let (code, status) = plane.post(CONFIG_MAPS, &config_map("lost", &json!({}))).await;
     assert_eq!(code, 500, "{status}");
     for name in ["a", "b", "c"] {
-        plane.create(MAPS, &map(name, &json!({}))).await;
+        plane.create(CONFIG_MAPS, &config_map(name, &json!({}))).await;
     }
 }
 
@@ -126,16 +126,16 @@ async fn aggregate(plane: &TestEnv, at: SocketAddr, bundle: &str) {
     plane.until(&format!("{SERVICES}/v1.example.net"), passed).await;
 }
 
-async fn empty(_: Request<Bytes>) -> Response<Bytes> {
-    json_answer(200, &json!({}))
+async fn respond_with_empty_object(_: Request<Bytes>) -> Response<Bytes> {
+    json_response(200, &json!({}))
 }
 
 #[tokio::test]
 async fn a_silent_connection_to_an_aggregated_server_is_replaced() {
     let plane = TestEnv::start().await;
-    let server = Https::start("other.default.svc", empty).await;
+    let server = Https::start("other.default.svc", respond_with_empty_object).await;
     let proxy = MuteProxy::start(server.address).await;
-    aggregate(&plane, proxy.address, &server.bundle()).await;
+    aggregate(&plane, proxy.address, &server.ca_bundle()).await;
     assert_eq!(plane.get("/apis/example.net/v1/a").await.0, 200);
     proxy.mute_connections();
     assert_eq!(plane.get("/apis/example.net/v1/a?timeout=1s").await.0, 504);
@@ -146,8 +146,10 @@ async fn a_silent_connection_to_an_aggregated_server_is_replaced() {
 async fn an_aggregated_server_is_trusted_by_its_own_certificate() {
     let plane = TestEnv::start().await;
     let (certificate, key) = self_signed(&authority(&["other.default.svc"]));
-    let server = Https::start_as(&certificate, &key, &certificate, empty).await;
-    aggregate(&plane, server.address, &server.bundle()).await;
+    let server =
+        Https::start_with_certificate(&certificate, &key, &certificate, respond_with_empty_object)
+            .await;
+    aggregate(&plane, server.address, &server.ca_bundle()).await;
     assert_eq!(plane.get("/apis/example.net/v1/a").await.0, 200);
 }
 
@@ -167,7 +169,7 @@ async fn a_redirect_of_an_aggregated_server_is_not_forwarded() {
         std::future::ready(response.body(Bytes::new()).unwrap())
     };
     let server = Https::start("other.default.svc", redirect).await;
-    aggregate(&plane, server.address, &server.bundle()).await;
+    aggregate(&plane, server.address, &server.ca_bundle()).await;
     let reply = plane.get_as("/apis/example.net/v1/gone", "application/json").await;
     assert_eq!(reply.code, 502);
     assert!(!reply.headers.contains_key("location"));
@@ -179,8 +181,8 @@ async fn a_redirect_of_an_aggregated_server_is_not_forwarded() {
 #[tokio::test]
 async fn a_redirect_of_a_webhook_is_not_followed() {
     let plane = TestEnv::start().await;
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&asked);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
     let elsewhere = Https::start("hook.default.svc", move |request| {
         counted.fetch_add(1, Ordering::Relaxed);
         allow(request)
@@ -192,7 +194,7 @@ async fn a_redirect_of_a_webhook_is_not_followed() {
         std::future::ready(response.body(Bytes::new()).unwrap())
     })
     .await;
-    validating(&plane, "c", &[hook(server.address, &server.bundle())]).await;
-    assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 500);
-    assert_eq!(asked.load(Ordering::Relaxed), 0);
+    configure_validating_webhooks(&plane, "c", &[hook(server.address, &server.ca_bundle())]).await;
+    assert_eq!(plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await.0, 500);
+    assert_eq!(calls.load(Ordering::Relaxed), 0);
 }

@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use crate::objects::{MAPS, THINGS, anything, map, thing, things};
+use crate::objects::{CONFIG_MAPS, THINGS, any_schema, config_map, thing, thing_crd};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
@@ -12,21 +12,21 @@ fn message(status: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn an_empty_number_counts_as_absent() {
+async fn an_empty_number_is_refused() {
     let plane = TestEnv::start().await;
     let empty = "strconv.ParseInt: parsing \"\": invalid syntax";
     for parameter in ["limit", "timeoutSeconds"] {
-        let (code, status) = plane.get(&format!("{MAPS}?{parameter}=")).await;
+        let (code, status) = plane.get(&format!("{CONFIG_MAPS}?{parameter}=")).await;
         assert_eq!((code, message(&status)), (400, empty), "{parameter}");
     }
-    let (code, status) = plane.delete(&format!("{MAPS}/a?gracePeriodSeconds=")).await;
+    let (code, status) = plane.delete(&format!("{CONFIG_MAPS}/a?gracePeriodSeconds=")).await;
     assert_eq!((code, message(&status)), (400, empty));
 }
 
 #[tokio::test]
 async fn an_invalid_timeout_is_refused() {
     let plane = TestEnv::start().await;
-    let (code, status) = plane.get(&format!("{MAPS}?timeout=soon")).await;
+    let (code, status) = plane.get(&format!("{CONFIG_MAPS}?timeout=soon")).await;
     let expect = "invalid timeout specified in the request URL - time: invalid duration \"soon\"";
     assert_eq!((code, message(&status)), (400, expect));
 }
@@ -34,18 +34,18 @@ async fn an_invalid_timeout_is_refused() {
 #[tokio::test]
 async fn the_export_parameter_is_refused() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    let (code, status) = plane.get(&format!("{MAPS}/a?export=true")).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    let (code, status) = plane.get(&format!("{CONFIG_MAPS}/a?export=true")).await;
     let expect = "the export parameter, deprecated since v1.14, is no longer supported";
     assert_eq!((code, message(&status)), (400, expect));
-    plane.read(&format!("{MAPS}/a?export=false")).await;
+    plane.read(&format!("{CONFIG_MAPS}/a?export=false")).await;
 }
 
 #[tokio::test]
 async fn delete_options_in_the_body_replace_those_in_the_query() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    let path = format!("{MAPS}/a");
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    let path = format!("{CONFIG_MAPS}/a");
     plane.delete_with(&format!("{path}?dryRun=All"), &json!({"dryRun": ["All"]})).await;
     plane.read(&path).await;
     plane.delete_with(&format!("{path}?dryRun=All"), &json!({})).await;
@@ -55,30 +55,34 @@ async fn delete_options_in_the_body_replace_those_in_the_query() {
 #[tokio::test]
 async fn preconditions_are_read_from_the_query() {
     let plane = TestEnv::start().await;
-    let created = plane.create(MAPS, &map("a", &json!({}))).await;
+    let created = plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     let uid = created["metadata"]["uid"].as_str().unwrap();
     for odd in ["uid=x", "resourceVersion=1"] {
-        assert_eq!(plane.delete(&format!("{MAPS}/a?{odd}")).await.0, 409, "{odd}");
-        assert_eq!(plane.delete(&format!("{MAPS}?{odd}&labelSelector=")).await.0, 409, "{odd}");
+        assert_eq!(plane.delete(&format!("{CONFIG_MAPS}/a?{odd}")).await.0, 409, "{odd}");
+        assert_eq!(
+            plane.delete(&format!("{CONFIG_MAPS}?{odd}&labelSelector=")).await.0,
+            409,
+            "{odd}"
+        );
     }
-    assert_eq!(plane.delete(&format!("{MAPS}/a?uid={uid}")).await.0, 200);
+    assert_eq!(plane.delete(&format!("{CONFIG_MAPS}/a?uid={uid}")).await.0, 200);
 }
 
 #[tokio::test]
 async fn a_readable_object_is_not_deleted_as_unreadable() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     let option = "ignoreStoreReadErrorWithClusterBreakingPotential";
-    let (code, status) = plane.delete(&format!("{MAPS}/a?{option}=true")).await;
+    let (code, status) = plane.delete(&format!("{CONFIG_MAPS}/a?{option}=true")).await;
     assert_eq!(code, 409);
     assert!(message(&status).ends_with("the object is decodable from storage"), "{status}");
-    let (code, status) = plane.delete(&format!("{MAPS}?{option}=true")).await;
+    let (code, status) = plane.delete(&format!("{CONFIG_MAPS}?{option}=true")).await;
     assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!(option)));
     let both = json!({option: true, "gracePeriodSeconds": 1});
-    let (code, status) = plane.delete_with(&format!("{MAPS}/a"), &both).await;
+    let (code, status) = plane.delete_with(&format!("{CONFIG_MAPS}/a"), &both).await;
     assert_eq!(code, 422);
     assert!(message(&status).ends_with("cannot be set together with .gracePeriodSeconds"));
-    plane.read(&format!("{MAPS}/a")).await;
+    plane.read(&format!("{CONFIG_MAPS}/a")).await;
 }
 
 #[tokio::test]
@@ -90,7 +94,7 @@ async fn a_patch_of_a_missing_object_is_not_found_before_it_is_decoded() {
         (STRATEGIC_MERGE_PATCH, json!("x")),
         (JSON_PATCH, json!({})),
     ] {
-        let (code, status) = plane.patch(&format!("{MAPS}/nothing"), media, &patch).await;
+        let (code, status) = plane.patch(&format!("{CONFIG_MAPS}/nothing"), media, &patch).await;
         assert_eq!(code, 404, "{media} {patch}: {status}");
     }
 }
@@ -98,8 +102,8 @@ async fn a_patch_of_a_missing_object_is_not_found_before_it_is_decoded() {
 #[tokio::test]
 async fn field_validation_applies_to_patches() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    let path = format!("{MAPS}/a");
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    let path = format!("{CONFIG_MAPS}/a");
     let ignoring = format!("{path}?fieldValidation=Ignore");
     let cases = [
         (
@@ -115,8 +119,8 @@ async fn field_validation_applies_to_patches() {
             "Invalid JSON Patch",
         ),
     ];
-    for (media, patch, judged, ignored) in cases {
-        assert_eq!(message(&plane.patch(&path, media, &patch).await.1), judged);
+    for (media, patch, warned, ignored) in cases {
+        assert_eq!(message(&plane.patch(&path, media, &patch).await.1), warned);
         assert_eq!(message(&plane.patch(&ignoring, media, &patch).await.1), ignored);
     }
     let odd = json!([{"op": "add", "path": "/data", "value": {"k": "v"}, "foo": 1}]);
@@ -130,8 +134,8 @@ async fn field_validation_applies_to_patches() {
 #[tokio::test]
 async fn an_invalid_strategic_patch_has_gos_message() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    let path = format!("{MAPS}/a");
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    let path = format!("{CONFIG_MAPS}/a");
     for (patch, expect) in [
         (json!({"data": {"k": 5}}), "\"map[data:map[k:5]]\": cannot convert int64 to string"),
         (json!({"data": []}), "\"map[data:[]]\": cannot restore map from slice"),
@@ -148,7 +152,7 @@ async fn an_invalid_strategic_patch_has_gos_message() {
 async fn a_namespace_mismatch_is_reported_before_a_name_mismatch() {
     let plane = TestEnv::start().await;
     let elsewhere = json!({"metadata": {"name": "b", "namespace": "elsewhere"}});
-    let (code, status) = plane.put(&format!("{MAPS}/a"), &elsewhere).await;
+    let (code, status) = plane.put(&format!("{CONFIG_MAPS}/a"), &elsewhere).await;
     assert_eq!(code, 400);
     assert!(message(&status).starts_with("the namespace of the provided object"), "{status}");
 }
@@ -158,19 +162,19 @@ async fn an_unsupported_response_format_is_refused_last() {
     const LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
     const ONE: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     assert_eq!(plane.get_as(&format!("{THINGS}/nothing"), LIST).await.code, 404);
     let found = plane.get_as(&format!("{THINGS}/a"), LIST).await;
     assert_eq!((found.code, message(&found.value())), (500, "content is not a list"));
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    let found = plane.get_as(&format!("{MAPS}/a"), LIST).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    let found = plane.get_as(&format!("{CONFIG_MAPS}/a"), LIST).await;
     assert!(message(&found.value()).ends_with("(*core.ConfigMap)"));
     assert_eq!(found.code, 406);
-    plane.delete(&format!("{MAPS}/a")).await;
+    plane.delete(&format!("{CONFIG_MAPS}/a")).await;
     let found = plane.get_as(THINGS, ONE).await;
     assert!(message(&found.value()).ends_with("(*unstructured.UnstructuredList)"));
-    assert_eq!(plane.get_as(MAPS, LIST).await.value()["items"], Value::Null);
+    assert_eq!(plane.get_as(CONFIG_MAPS, LIST).await.value()["items"], Value::Null);
 }
 
 #[tokio::test]
@@ -198,7 +202,7 @@ async fn a_scale_body_must_be_a_scale() {
 }
 
 #[tokio::test]
-async fn malformed_paths_are_not_found() {
+async fn malformed_paths_get_the_responses_of_upstream() {
     let plane = TestEnv::start().await;
     for (path, expect) in [
         ("//api", "404 page not found\n"),
@@ -217,11 +221,11 @@ async fn malformed_paths_are_not_found() {
 }
 
 #[tokio::test]
-async fn head_is_supported_for_reads_only() {
+async fn head_is_supported_for_custom_resources_and_discovery() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     let head = async |path: &str| plane.send(Method::HEAD, path, "", "").await.code;
-    assert_eq!(head(MAPS).await, 405);
+    assert_eq!(head(CONFIG_MAPS).await, 405);
     assert_eq!(head("/version").await, 405);
     assert_eq!(head(THINGS).await, 200);
     assert_eq!(head("/apis").await, 200);
@@ -248,13 +252,13 @@ async fn health_checks_can_be_excluded() {
 #[tokio::test]
 async fn a_refused_impersonation_names_the_missing_permission() {
     let plane = TestEnv::start().await;
-    let acting = plane.unauthenticated().with_header("impersonate-user", "bob");
-    let reply = acting.send(Method::GET, MAPS, "", "").await;
+    let impersonating = plane.unauthenticated().with_header("impersonate-user", "bob");
+    let reply = impersonating.send(Method::GET, CONFIG_MAPS, "", "").await;
     assert_eq!(reply.headers["x-content-type-options"], "nosniff");
     let expect = "configmaps is forbidden: User \"system:anonymous\" cannot impersonate-on:user-info:list resource \"configmaps\" in API group \"\" in the namespace \"default\"";
     assert_eq!(message(&reply.value()), expect);
     let nameless = plane.unauthenticated().with_header("impersonate-group", "dev");
-    let (code, status) = nameless.get(MAPS).await;
+    let (code, status) = nameless.get(CONFIG_MAPS).await;
     let expect = "requested &user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"dev\"}, Extra:map[string][]string(nil)} without impersonating a user name";
     assert_eq!((code, message(&status)), (400, expect));
 }
@@ -262,8 +266,8 @@ async fn a_refused_impersonation_names_the_missing_permission() {
 #[tokio::test]
 async fn a_watch_with_an_elapsed_timeout_is_empty() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    let path = format!("{MAPS}?watch=1&timeoutSeconds=-1");
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    let path = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=-1");
     assert!(plane.send(Method::GET, &path, "", "").await.bytes.is_empty());
 }
 
@@ -271,9 +275,9 @@ async fn a_watch_with_an_elapsed_timeout_is_empty() {
 async fn events_ignore_propagation_policies() {
     let plane = TestEnv::start().await;
     let events = "/api/v1/namespaces/default/events";
-    let about = json!({"metadata": {"name": "e"},
+    let event = json!({"metadata": {"name": "e"},
         "involvedObject": {"namespace": "default", "kind": "Pod", "name": "p"}});
-    plane.create(events, &about).await;
+    plane.create(events, &event).await;
     let path = format!("{events}/e");
     assert_eq!(plane.delete(&format!("{path}?propagationPolicy=Orphan")).await.0, 200);
     assert_eq!(plane.get(&path).await.0, 404);
@@ -289,7 +293,7 @@ async fn a_token_review_requires_a_token() {
 }
 
 #[tokio::test]
-async fn an_empty_table_with_times_has_null_rows() {
+async fn an_empty_table_with_default_columns_has_null_rows() {
     const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
     let plane = TestEnv::start().await;
     let rows = async |path: &str| plane.get_as(path, TABLE).await.value()["rows"].clone();
@@ -298,12 +302,15 @@ async fn an_empty_table_with_times_has_null_rows() {
 }
 
 #[tokio::test]
-async fn the_path_name_of_a_create_of_a_custom_resource_is_ignored() {
+async fn a_name_in_the_path_of_a_create_of_a_custom_resource_is_ignored() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     let created = plane.create(&format!("{THINGS}/other"), &thing("a", &json!({}))).await;
     assert_eq!(created["metadata"]["name"], "a");
-    assert_eq!(plane.post(&format!("{MAPS}/other"), &map("a", &json!({}))).await.0, 405);
+    assert_eq!(
+        plane.post(&format!("{CONFIG_MAPS}/other"), &config_map("a", &json!({}))).await.0,
+        405
+    );
 }
 
 #[tokio::test]
@@ -314,7 +321,7 @@ async fn delete_options_must_have_their_kind() {
         ("Foo", "no kind \"Foo\" is registered for version \"v1\" in scheme"),
     ] {
         let odd = json!({"kind": kind, "apiVersion": "v1"});
-        let (code, status) = plane.delete_with(&format!("{MAPS}/a"), &odd).await;
+        let (code, status) = plane.delete_with(&format!("{CONFIG_MAPS}/a"), &odd).await;
         assert_eq!(code, 400);
         assert!(message(&status).starts_with(expect), "{status}");
     }

@@ -1,10 +1,10 @@
 //! Admission policies: expressions that validate and mutate objects.
 
-mod changing;
+mod mutating;
 
 use http::Method;
 
-use crate::objects::{MAPS, THINGS, labeled, map, thing, things};
+use crate::objects::{CONFIG_MAPS, THINGS, config_map, labeled, thing, thing_crd};
 use machinery::{Value, json};
 use testenv::media_type::{JSON, MERGE_PATCH};
 use testenv::{Response, TestEnv};
@@ -16,7 +16,7 @@ const MUTATING_BINDINGS: &str =
     "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings";
 
 /// The `matchConstraints` of a policy for config maps.
-fn about_maps() -> Value {
+fn config_map_rules() -> Value {
     json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
         "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}]})
 }
@@ -24,7 +24,7 @@ fn about_maps() -> Value {
 /// A policy for config maps, with further fields of its spec.
 fn policy(name: &str, spec: &Value) -> Value {
     let mut policy =
-        json!({"metadata": {"name": name}, "spec": {"matchConstraints": about_maps()}});
+        json!({"metadata": {"name": name}, "spec": {"matchConstraints": config_map_rules()}});
     for (key, value) in spec.as_object().unwrap() {
         policy["spec"][key] = value.clone();
     }
@@ -42,49 +42,49 @@ fn binding(name: &str, spec: &Value) -> Value {
 }
 
 /// A plane with a bound policy for config maps.
-async fn governed(spec: &Value) -> TestEnv {
+async fn plane_with_policy(spec: &Value) -> TestEnv {
     let plane = TestEnv::start().await;
-    govern(&plane, "p", spec).await;
+    create_policy(&plane, "p", spec).await;
     plane
 }
 
-async fn govern(plane: &TestEnv, name: &str, spec: &Value) {
+async fn create_policy(plane: &TestEnv, name: &str, spec: &Value) {
     plane.create(POLICIES, &policy(name, spec)).await;
     plane.create(BINDINGS, &binding(name, &json!({}))).await;
 }
 
 /// A plane with a bound mutating policy for config maps.
-async fn mutated(mutations: &Value) -> TestEnv {
+async fn plane_with_mutations(mutations: &Value) -> TestEnv {
     let plane = TestEnv::start().await;
     let spec = json!({"reinvocationPolicy": "Never", "mutations": mutations});
-    mutate(&plane, "p", &spec).await;
+    create_mutating_policy(&plane, "p", &spec).await;
     plane
 }
 
-async fn mutate(plane: &TestEnv, name: &str, spec: &Value) {
+async fn create_mutating_policy(plane: &TestEnv, name: &str, spec: &Value) {
     plane.create(MUTATING, &policy(name, spec)).await;
     let binding = json!({"metadata": {"name": name}, "spec": {"policyName": name}});
     plane.create(MUTATING_BINDINGS, &binding).await;
 }
 
-fn applied(expression: &str) -> Value {
+fn apply_configuration(expression: &str) -> Value {
     json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}})
 }
 
-fn patched(expression: &str) -> Value {
+fn json_patch(expression: &str) -> Value {
     json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}})
 }
 
 /// The code and the message of a denial, without the common prefix of the denials of policy `p`.
 async fn refusal(plane: &TestEnv, object: &Value) -> (u16, String) {
-    let (code, status) = plane.post(MAPS, object).await;
+    let (code, status) = plane.post(CONFIG_MAPS, object).await;
     let message = status["message"].as_str().unwrap_or_else(|| panic!("not refused: {status}"));
-    let told = message.split_once("denied request: ").map_or(message, |(_, told)| told);
-    (code, told.to_owned())
+    let denial = message.split_once("denied request: ").map_or(message, |(_, denial)| denial);
+    (code, denial.to_owned())
 }
 
-/// The error of a policy that cannot be stored.
-async fn refused(plane: &TestEnv, path: &str, policy: &Value) -> Vec<String> {
+/// Sends an invalid policy, and returns its errors: each field and the first line of its message.
+async fn validation_errors(plane: &TestEnv, path: &str, policy: &Value) -> Vec<String> {
     let (code, status) = plane.post(path, policy).await;
     assert_eq!(code, 422, "{status}");
     let causes = status["details"]["causes"].as_array().unwrap().iter();
@@ -95,41 +95,42 @@ async fn refused(plane: &TestEnv, path: &str, policy: &Value) -> Vec<String> {
     causes.map(line).collect()
 }
 
-async fn sent(plane: &TestEnv, object: &Value) -> Response {
-    plane.send(Method::POST, MAPS, JSON, object.to_string()).await
+async fn post(plane: &TestEnv, object: &Value) -> Response {
+    plane.send(Method::POST, CONFIG_MAPS, JSON, object.to_string()).await
 }
 
 #[tokio::test]
 async fn the_first_denial_has_the_message_of_its_policy() {
-    let plane = governed(&json!({"validations": [
+    let plane = plane_with_policy(&json!({"validations": [
         {"expression": "object.metadata.name != 'x'", "message": "not x"},
         {"expression": "object.data.size() < 2 ", "reason": "Forbidden"},
         {"expression": "'a' in object.data", "message": "no a",
             "messageExpression": "'only ' + object.data.map(k, k).join(',')"},
     ]}))
     .await;
-    let one = map("a", &json!({"b": "1"}));
-    let (code, status) = plane.post(MAPS, &one).await;
-    let told = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request: only b";
+    let one = config_map("a", &json!({"b": "1"}));
+    let (code, status) = plane.post(CONFIG_MAPS, &one).await;
+    let expected = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request: only b";
     assert_eq!((code, &status["reason"]), (422, &json!("Invalid")));
-    assert_eq!(status["message"], format!("configmaps \"a\" is forbidden: {told}"));
-    assert_eq!(status["details"]["causes"], json!([{"message": told}]));
-    let two = map("a", &json!({"b": "1", "c": "1"}));
-    let told = (403, "failed expression: object.data.size() < 2".to_owned());
-    assert_eq!(refusal(&plane, &two).await, told);
-    plane.create(MAPS, &map("a", &json!({"a": "1"}))).await;
+    assert_eq!(status["message"], format!("configmaps \"a\" is forbidden: {expected}"));
+    assert_eq!(status["details"]["causes"], json!([{"message": expected}]));
+    let two = config_map("a", &json!({"b": "1", "c": "1"}));
+    let expected = (403, "failed expression: object.data.size() < 2".to_owned());
+    assert_eq!(refusal(&plane, &two).await, expected);
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({"a": "1"}))).await;
 }
 
 #[tokio::test]
 async fn a_validation_action_can_be_a_warning() {
     let plane =
-        governed(&json!({"validations": [{"expression": "false", "message": "never"}]})).await;
+        plane_with_policy(&json!({"validations": [{"expression": "false", "message": "never"}]}))
+            .await;
     let path = format!("{BINDINGS}/p");
     plane.merge(&path, &json!({"spec": {"validationActions": ["Warn", "Audit"]}})).await;
-    let reply = sent(&plane, &map("a", &json!({}))).await;
+    let reply = post(&plane, &config_map("a", &json!({}))).await;
     assert_eq!(reply.code, 201);
-    let told = "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p': never";
-    assert_eq!(reply.warnings(), [told]);
+    let expected = "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p': never";
+    assert_eq!(reply.warnings(), [expected]);
 }
 
 #[tokio::test]
@@ -137,39 +138,39 @@ async fn an_expression_over_the_cost_budget_is_stopped() {
     let endless = "[1, 2, 3, 4, 5, 6, 7, 8, 9].all(a, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(b, \
         [1, 2, 3, 4, 5, 6, 7, 8, 9].all(c, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(d, \
         [1, 2, 3, 4, 5, 6, 7, 8, 9].all(e, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(f, a + b > 0))))))";
-    let plane = governed(&json!({"validations": [{"expression": endless}]})).await;
-    let object = map("a", &json!({}));
+    let plane = plane_with_policy(&json!({"validations": [{"expression": endless}]})).await;
+    let object = config_map("a", &json!({}));
     let why = format!(
         "expression '{endless}' resulted in error: operation cancelled: actual cost limit exceeded"
     );
     assert_eq!(refusal(&plane, &object).await, (422, why));
 
     // Each uses most of the budget of an expression, and together they exceed the total budget.
-    let asks = "authorizer.path('/a').check('get').allowed() && \
+    let checks = "authorizer.path('/a').check('get').allowed() && \
         authorizer.path('/b').check('get').allowed()";
-    let many = json!({"spec": {"validations": vec![json!({"expression": asks}); 15]}});
+    let many = json!({"spec": {"validations": vec![json!({"expression": checks}); 15]}});
     plane.merge(&format!("{POLICIES}/p"), &many).await;
     let why = "validation failed due to running out of cost budget, no further validation rules will be run";
     assert_eq!(refusal(&plane, &object).await, (422, why.to_owned()));
 
     plane.merge(&format!("{POLICIES}/p"), &json!({"spec": {"failurePolicy": "Ignore"}})).await;
-    plane.create(MAPS, &object).await;
+    plane.create(CONFIG_MAPS, &object).await;
 }
 
 #[tokio::test]
 async fn the_failure_policy_decides_on_errors() {
     let spec = |failure| json!({"failurePolicy": failure, "validations": [{"expression": "object.data.a == 'x'"}]});
-    let plane = governed(&spec("Fail")).await;
-    let object = map("a", &json!({}));
+    let plane = plane_with_policy(&spec("Fail")).await;
+    let object = config_map("a", &json!({}));
     let why = "expression 'object.data.a == 'x'' resulted in error: no such key: data";
     assert_eq!(refusal(&plane, &object).await, (422, why.to_owned()));
-    let plane = governed(&spec("Ignore")).await;
-    plane.create(MAPS, &object).await;
+    let plane = plane_with_policy(&spec("Ignore")).await;
+    plane.create(CONFIG_MAPS, &object).await;
 }
 
 #[tokio::test]
 async fn variables_are_evaluated_lazily() {
-    let plane = governed(&json!({
+    let plane = plane_with_policy(&json!({
         "variables": [
             {"name": "data", "expression": "object.?data.orValue({})"},
             {"name": "broken", "expression": "object.nothing"},
@@ -178,16 +179,16 @@ async fn variables_are_evaluated_lazily() {
         "validations": [{"expression": "variables.count < 2 || variables.broken == 1"}],
     }))
     .await;
-    plane.create(MAPS, &map("a", &json!({"one": "1"}))).await;
-    let told = "expression 'variables.count < 2 || variables.broken == 1' resulted in error: \
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({"one": "1"}))).await;
+    let expected = "expression 'variables.count < 2 || variables.broken == 1' resulted in error: \
         composited variable \"broken\" fails to evaluate: no such key: nothing";
-    let two = map("b", &json!({"one": "1", "two": "2"}));
-    assert_eq!(refusal(&plane, &two).await, (422, told.to_owned()));
+    let two = config_map("b", &json!({"one": "1", "two": "2"}));
+    assert_eq!(refusal(&plane, &two).await, (422, expected.to_owned()));
 }
 
 #[tokio::test]
 async fn a_policy_can_use_request_namespace_and_authorizer() {
-    let plane = governed(&json!({"validations": [
+    let plane = plane_with_policy(&json!({"validations": [
         {"expression": "request.operation == 'CREATE' ? oldObject == null : oldObject.data.n == '1'"},
         {"expression": "request.kind.kind == 'ConfigMap' && request.resource.version == 'v1'"},
         {"expression": "request.name == object.metadata.name && request.namespace == 'default'"},
@@ -199,16 +200,16 @@ async fn a_policy_can_use_request_namespace_and_authorizer() {
         {"expression": "!authorizer.serviceAccount('a', 'b').path('/metrics').check('get').allowed()"},
     ]}))
     .await;
-    plane.create(MAPS, &map("a", &json!({"n": "1"}))).await;
-    plane.merge(&format!("{MAPS}/a"), &json!({"data": {"n": "2"}})).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({"n": "1"}))).await;
+    plane.merge(&format!("{CONFIG_MAPS}/a"), &json!({"data": {"n": "2"}})).await;
     let (code, status) =
-        plane.patch(&format!("{MAPS}/a"), MERGE_PATCH, &json!({"data": {"n": "3"}})).await;
+        plane.patch(&format!("{CONFIG_MAPS}/a"), MERGE_PATCH, &json!({"data": {"n": "3"}})).await;
     assert_eq!(code, 422, "{status}");
 }
 
 #[tokio::test]
 async fn match_conditions_skip_a_policy() {
-    let plane = governed(&json!({
+    let plane = plane_with_policy(&json!({
         "matchConditions": [
             {"name": "broken", "expression": "object.data.nothing == ''"},
             {"name": "not-a", "expression": "object.metadata.name != 'a'"},
@@ -216,14 +217,14 @@ async fn match_conditions_skip_a_policy() {
         "validations": [{"expression": "false", "message": "never"}],
     }))
     .await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    let told = "expression 'object.data.nothing == ''' resulted in error: no such key: data";
-    assert_eq!(refusal(&plane, &map("b", &json!({}))).await, (422, told.to_owned()));
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    let expected = "expression 'object.data.nothing == ''' resulted in error: no such key: data";
+    assert_eq!(refusal(&plane, &config_map("b", &json!({}))).await, (422, expected.to_owned()));
 }
 
 #[tokio::test]
 async fn match_constraints_select_requests() {
-    let plane = governed(&json!({
+    let plane = plane_with_policy(&json!({
         "matchConstraints": {
             "objectSelector": {"matchLabels": {"watched": "yes"}},
             "resourceRules": [{"apiGroups": ["events.k8s.io"], "apiVersions": ["v1"],
@@ -237,16 +238,16 @@ async fn match_constraints_select_requests() {
             "messageExpression": "request.resource.group + ' ' + object.apiVersion"}],
     }))
     .await;
-    plane.create(MAPS, &labeled("a", "watched", "no")).await;
-    plane.create(MAPS, &labeled("free", "watched", "yes")).await;
+    plane.create(CONFIG_MAPS, &labeled("a", "watched", "no")).await;
+    plane.create(CONFIG_MAPS, &labeled("free", "watched", "yes")).await;
     assert_eq!(refusal(&plane, &labeled("b", "watched", "yes")).await, (422, "v1".to_owned()));
     // An event is the same object in both groups.
     let mut event = labeled("e", "watched", "yes");
     event["involvedObject"] = json!({"namespace": "default"});
     let (code, status) = plane.post("/api/v1/namespaces/default/events", &event).await;
     assert_eq!(code, 422, "{status}");
-    let told = status["message"].as_str().unwrap();
-    assert!(told.ends_with("denied request: events.k8s.io events.k8s.io/v1"), "{told}");
+    let message = status["message"].as_str().unwrap();
+    assert!(message.ends_with("denied request: events.k8s.io events.k8s.io/v1"), "{message}");
 }
 
 #[tokio::test]
@@ -256,10 +257,11 @@ async fn a_binding_restricts_its_policy() {
     let narrow =
         json!({"matchResources": {"namespaceSelector": {"matchLabels": {"strict": "yes"}}}});
     plane.create(BINDINGS, &binding("p", &narrow)).await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     let strict = json!({"metadata": {"name": "strict", "labels": {"strict": "yes"}}});
     plane.create("/api/v1/namespaces", &strict).await;
-    let (code, _) = plane.post("/api/v1/namespaces/strict/configmaps", &map("a", &json!({}))).await;
+    let (code, _) =
+        plane.post("/api/v1/namespaces/strict/configmaps", &config_map("a", &json!({}))).await;
     assert_eq!(code, 422);
 }
 
@@ -270,7 +272,7 @@ async fn a_namespace_selector_matches_the_labels_of_a_namespace_itself() {
         "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"],
             "resources": ["namespaces"], "scope": "Cluster"}],
     });
-    let plane = governed(&json!({"matchConstraints": namespaces, "validations": [
+    let plane = plane_with_policy(&json!({"matchConstraints": namespaces, "validations": [
         {"expression": "namespaceObject == null && request.namespace == 'a'"}]}))
     .await;
     let namespace = |name: &str, strict: &str| json!({"metadata": {"name": name, "labels": {"strict": strict}}});
@@ -292,7 +294,7 @@ async fn match_policy_exact_excludes_other_versions() {
     };
     let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}});
     for (policy, expected) in [("Exact", 201), ("Equivalent", 422)] {
-        let plane = governed(&exact(policy)).await;
+        let plane = plane_with_policy(&exact(policy)).await;
         let (code, _) = plane.post("/api/v1/namespaces/default/events", &event).await;
         assert_eq!(code, expected, "{policy}");
     }
@@ -302,12 +304,12 @@ async fn match_policy_exact_excludes_other_versions() {
 async fn policies_are_not_subject_to_policies() {
     let everything = json!({"resourceRules": [{"apiGroups": ["*"], "apiVersions": ["*"],
         "operations": ["*"], "resources": ["*"]}]});
-    let plane = governed(&json!({"matchConstraints": everything,
+    let plane = plane_with_policy(&json!({"matchConstraints": everything,
         "validations": [{"expression": "false"}]}))
     .await;
-    assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 422);
+    assert_eq!(plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await.0, 422);
     assert_eq!(plane.delete(&format!("{BINDINGS}/p")).await.0, 200);
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
 }
 
 #[tokio::test]
@@ -319,9 +321,9 @@ async fn parameters_are_selected_by_name_or_labels() {
     plane.create(POLICIES, &policy("p", &spec)).await;
     let by_name = json!({"paramRef": {"name": "two", "parameterNotFoundAction": "Deny"}});
     plane.create(BINDINGS, &binding("p", &by_name)).await;
-    let three = map("a", &json!({"a": "", "b": "", "c": ""}));
-    let told = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
-    assert_eq!(refusal(&plane, &three).await, (422, told.to_owned()));
+    let three = config_map("a", &json!({"a": "", "b": "", "c": ""}));
+    let expected = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
+    assert_eq!(refusal(&plane, &three).await, (422, expected.to_owned()));
     let secrets = "/api/v1/namespaces/default/secrets";
     for (name, max) in [("four", "4"), ("two", "2")] {
         let labels = json!({"max": max, "kind": "limit"});
@@ -335,15 +337,16 @@ async fn parameters_are_selected_by_name_or_labels() {
     plane.merge(&format!("{BINDINGS}/p"), &select("limit")).await;
     assert_eq!(refusal(&plane, &three).await, (422, "more than two".to_owned()));
     plane.merge(&format!("{BINDINGS}/p"), &select("other")).await;
-    plane.create(MAPS, &three).await;
+    plane.create(CONFIG_MAPS, &three).await;
 }
 
 #[tokio::test]
 async fn a_policy_with_an_unknown_parameter_kind_denies_all_requests() {
-    let plane = governed(&json!({"paramKind": {"apiVersion": "example.com/v1", "kind": "Limit"},
+    let plane =
+        plane_with_policy(&json!({"paramKind": {"apiVersion": "example.com/v1", "kind": "Limit"},
         "validations": [{"expression": "true"}]}))
-    .await;
-    let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
+        .await;
+    let (code, status) = plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     assert_eq!(code, 422);
     assert_eq!(
         status["message"],
@@ -354,23 +357,23 @@ async fn a_policy_with_an_unknown_parameter_kind_denies_all_requests() {
 #[tokio::test]
 async fn an_audit_annotation_that_fails_is_a_failure() {
     let annotate = |expression: &str| json!({"auditAnnotations": [{"key": "size", "valueExpression": expression}]});
-    let plane = governed(&annotate("string(object.data.size())")).await;
-    plane.create(MAPS, &map("a", &json!({"a": "b"}))).await;
-    let told = "expression 'string(object.data.size())' resulted in error: no such key: data";
-    assert_eq!(refusal(&plane, &map("b", &json!({}))).await, (422, told.to_owned()));
+    let plane = plane_with_policy(&annotate("string(object.data.size())")).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({"a": "b"}))).await;
+    let expected = "expression 'string(object.data.size())' resulted in error: no such key: data";
+    assert_eq!(refusal(&plane, &config_map("b", &json!({}))).await, (422, expected.to_owned()));
 }
 
 #[tokio::test]
 async fn deletes_are_validated_with_the_old_object() {
     let deletion = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
         "operations": ["DELETE"], "resources": ["configmaps"]}]});
-    let plane = governed(&json!({"matchConstraints": deletion,
+    let plane = plane_with_policy(&json!({"matchConstraints": deletion,
         "validations": [{"expression": "object == null && !('keep' in oldObject.data)"}]}))
     .await;
-    plane.create(MAPS, &map("a", &json!({"keep": ""}))).await;
-    plane.create(MAPS, &map("b", &json!({"go": ""}))).await;
-    assert_eq!(plane.delete(&format!("{MAPS}/a")).await.0, 422);
-    assert_eq!(plane.delete(&format!("{MAPS}/b")).await.0, 200);
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({"keep": ""}))).await;
+    plane.create(CONFIG_MAPS, &config_map("b", &json!({"go": ""}))).await;
+    assert_eq!(plane.delete(&format!("{CONFIG_MAPS}/a")).await.0, 422);
+    assert_eq!(plane.delete(&format!("{CONFIG_MAPS}/b")).await.0, 200);
 }
 
 #[tokio::test]
@@ -386,7 +389,7 @@ async fn a_policy_with_invalid_expressions_is_refused() {
         "auditAnnotations": [{"key": "k", "valueExpression": "1"}],
     });
     assert_eq!(
-        refused(&plane, POLICIES, &policy("p", &spec)).await,
+        validation_errors(&plane, POLICIES, &policy("p", &spec)).await,
         [
             "spec.matchConditions[0].expression: Invalid value: \"variables.n == 1\": compilation failed: ERROR: <input>:1:1: undeclared reference to 'variables' (in container '')",
             "spec.variables[0].expression: Invalid value: \"params.n\": compilation failed: ERROR: <input>:1:1: undeclared reference to 'params' (in container '')",
@@ -397,10 +400,11 @@ async fn a_policy_with_invalid_expressions_is_refused() {
         ]
     );
     let spec = json!({"reinvocationPolicy": "Never", "mutations": [
-        applied("{'data': {}}"), patched("[]"), patched("[JSONPatch{op: 1}]"), applied("Object{}"),
+        apply_configuration("{'data': {}}"), json_patch("[]"), json_patch("[JSONPatch{op: 1}]"),
+        apply_configuration("Object{}"),
     ]});
     assert_eq!(
-        refused(&plane, MUTATING, &policy("p", &spec)).await,
+        validation_errors(&plane, MUTATING, &policy("p", &spec)).await,
         [
             "spec.mutations[0].applyConfiguration.expression: Invalid value: \"{'data': {}}\": must evaluate to Object but got map(string, map(dyn, dyn))",
             "spec.mutations[1].jsonPatch.expression: Invalid value: \"[]\": must evaluate to list(JSONPatch) but got list(dyn)",
@@ -414,17 +418,17 @@ async fn policies_apply_to_custom_resources() {
     let plane = TestEnv::start().await;
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object",
         "properties": {"size": {"type": "integer"}, "color": {"type": "string"}}}}});
-    plane.install_crd(&things(&schema)).await;
-    let about = json!({"resourceRules": [{"apiGroups": ["example.com"], "apiVersions": ["v1"],
-        "operations": ["*"], "resources": ["things"]}]});
-    let judging = json!({"matchConstraints": about, "validations": [
+    plane.install_crd(&thing_crd(&schema)).await;
+    let match_constraints = json!({"resourceRules": [{"apiGroups": ["example.com"],
+        "apiVersions": ["v1"], "operations": ["*"], "resources": ["things"]}]});
+    let validating = json!({"matchConstraints": match_constraints, "validations": [
         {"expression": "object.spec.size < 5 && object.spec.color == 'red'"}]});
-    govern(&plane, "p", &judging).await;
-    let about = json!({"resourceRules": [{"apiGroups": ["example.com"], "apiVersions": ["v1"],
-        "operations": ["CREATE"], "resources": ["things"]}]});
-    let changing = json!({"matchConstraints": about, "reinvocationPolicy": "Never",
-        "mutations": [applied("Object{spec: Object.spec{color: 'red'}}")]});
-    mutate(&plane, "p", &changing).await;
+    create_policy(&plane, "p", &validating).await;
+    let match_constraints = json!({"resourceRules": [{"apiGroups": ["example.com"],
+        "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["things"]}]});
+    let mutating = json!({"matchConstraints": match_constraints, "reinvocationPolicy": "Never",
+        "mutations": [apply_configuration("Object{spec: Object.spec{color: 'red'}}")]});
+    create_mutating_policy(&plane, "p", &mutating).await;
     let created = plane.create(THINGS, &thing("a", &json!({"size": 1}))).await;
     assert_eq!(created["spec"], json!({"size": 1, "color": "red"}));
     assert_eq!(plane.post(THINGS, &thing("b", &json!({"size": 5}))).await.0, 422);
@@ -432,13 +436,13 @@ async fn policies_apply_to_custom_resources() {
 
 #[tokio::test]
 async fn a_changed_policy_applies_to_the_next_request() {
-    let plane = governed(&json!({"validations": [{"expression": "false"}]})).await;
-    assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 422);
+    let plane = plane_with_policy(&json!({"validations": [{"expression": "false"}]})).await;
+    assert_eq!(plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await.0, 422);
     let open = json!({"spec": {"validations": [{"expression": "true"}]}});
     plane.merge(&format!("{POLICIES}/p"), &open).await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     assert_eq!(plane.delete(&format!("{POLICIES}/p")).await.0, 200);
-    plane.create(MAPS, &map("b", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("b", &json!({}))).await;
 }
 
 #[tokio::test]
@@ -450,35 +454,35 @@ async fn many_variables_can_depend_on_each_other() {
         let expression = deep(&format!("variables.v{}", index - 1));
         variables.push(json!({"name": format!("v{index}"), "expression": expression}));
     }
-    let plane = governed(&json!({"variables": variables, "validations": [
+    let plane = plane_with_policy(&json!({"variables": variables, "validations": [
         {"expression": "variables.v99 != 1", "messageExpression": "string(variables.v99)"}]}))
     .await;
-    assert_eq!(refusal(&plane, &map("a", &json!({}))).await, (422, "1".to_owned()));
+    assert_eq!(refusal(&plane, &config_map("a", &json!({}))).await, (422, "1".to_owned()));
 }
 
 #[tokio::test]
 async fn a_variable_that_depends_on_itself_fails() {
-    let plane = governed(&json!({
+    let plane = plane_with_policy(&json!({
         "variables": [{"name": "a", "expression": "1"}, {"name": "a", "expression": "variables.a"}],
         "validations": [{"expression": "variables.a == 1"}],
     }))
     .await;
-    let (code, told) = refusal(&plane, &map("a", &json!({}))).await;
+    let (code, message) = refusal(&plane, &config_map("a", &json!({}))).await;
     assert_eq!(code, 422);
-    assert!(told.ends_with("it depends on itself"), "{told}");
+    assert!(message.ends_with("it depends on itself"), "{message}");
 }
 
 #[tokio::test]
 async fn a_collection_delete_has_no_name_in_its_request() {
-    let about = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
+    let match_constraints = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
         "operations": ["DELETE"], "resources": ["configmaps"]}]});
-    let plane = governed(&json!({"matchConstraints": about, "validations": [
+    let plane = plane_with_policy(&json!({"matchConstraints": match_constraints, "validations": [
         {"expression": "has(object.metadata) || has(request.name)"}]}))
     .await;
-    plane.create(MAPS, &labeled("a", "l", "1")).await;
-    let (code, status) = plane.delete(&format!("{MAPS}?labelSelector=l")).await;
-    let told = "configmaps \"Unknown\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: failed expression: has(object.metadata) || has(request.name)";
-    assert_eq!((code, status["message"].as_str().unwrap()), (422, told));
-    let (code, status) = plane.delete(&format!("{MAPS}/a")).await;
+    plane.create(CONFIG_MAPS, &labeled("a", "l", "1")).await;
+    let (code, status) = plane.delete(&format!("{CONFIG_MAPS}?labelSelector=l")).await;
+    let expected = "configmaps \"Unknown\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: failed expression: has(object.metadata) || has(request.name)";
+    assert_eq!((code, status["message"].as_str().unwrap()), (422, expected));
+    let (code, status) = plane.delete(&format!("{CONFIG_MAPS}/a")).await;
     assert_eq!(code, 200, "{status}");
 }

@@ -1,14 +1,14 @@
 //! `status.typeChecking` of a validating policy: type errors of its expressions for the matched kinds.
 
-use crate::objects::things;
+use crate::objects::thing_crd;
 use machinery::{Value, json};
 use testenv::TestEnv;
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 
 /// A policy for resources `group/version/resource,resource`, with further fields of its spec.
-fn policy(about: &str, spec: &Value) -> Value {
-    let parts: Vec<&str> = about.splitn(3, '/').collect();
+fn policy(matched: &str, spec: &Value) -> Value {
+    let parts: Vec<&str> = matched.splitn(3, '/').collect();
     let resources: Vec<&str> = parts[2].split(',').collect();
     let mut policy = json!({"metadata": {"name": "p"}, "spec": {"matchConstraints": {
         "resourceRules": [{"apiGroups": [parts[0]], "apiVersions": [parts[1]],
@@ -19,8 +19,9 @@ fn policy(about: &str, spec: &Value) -> Value {
     policy
 }
 
-/// The warnings, one per line: the field, the kinds and the error, without the excerpts.
-async fn checked(plane: &TestEnv, policy: &Value) -> Vec<String> {
+/// Creates a policy and returns the warnings of its status: the field, the kinds and the errors,
+/// without the excerpts of the expression.
+async fn type_check(plane: &TestEnv, policy: &Value) -> Vec<String> {
     let created = plane.create(POLICIES, policy).await;
     assert_eq!(created["status"], json!({}));
     let path = format!("{POLICIES}/p");
@@ -28,18 +29,18 @@ async fn checked(plane: &TestEnv, policy: &Value) -> Vec<String> {
     plane.delete(&path).await;
     let warnings = found["status"]["typeChecking"]["expressionWarnings"].clone();
     let line = |it: &Value| {
-        let told = it["warning"].as_str().unwrap().lines();
-        let told: Vec<&str> = told.filter(|it| !it.starts_with(" |") && !it.is_empty()).collect();
-        format!("{}: {}", it["fieldRef"].as_str().unwrap(), told.join("; "))
+        let lines = it["warning"].as_str().unwrap().lines();
+        let lines: Vec<&str> = lines.filter(|it| !it.starts_with(" |") && !it.is_empty()).collect();
+        format!("{}: {}", it["fieldRef"].as_str().unwrap(), lines.join("; "))
     };
     warnings.as_array().into_iter().flatten().map(line).collect()
 }
 
 /// The type errors of one validation for a resource.
-async fn wrong(plane: &TestEnv, about: &str, expression: &str) -> Vec<String> {
-    let policy = policy(about, &json!({"validations": [{"expression": expression}]}));
+async fn type_errors(plane: &TestEnv, matched: &str, expression: &str) -> Vec<String> {
+    let policy = policy(matched, &json!({"validations": [{"expression": expression}]}));
     let prefix = "spec.validations[0].expression: ";
-    let all = checked(plane, &policy).await;
+    let all = type_check(plane, &policy).await;
     all.iter().map(|it| it.strip_prefix(prefix).unwrap().to_owned()).collect()
 }
 
@@ -83,23 +84,23 @@ async fn every_matched_kind_is_checked() {
     let replicas = "object.spec.replicas > 1";
     let undefined = |kind: &str| format!("{kind}: ERROR: <input>:1:12: undefined field 'replicas'");
     assert_eq!(
-        wrong(&plane, "apps/v1/deployments,daemonsets,statefulsets", replicas).await,
+        type_errors(&plane, "apps/v1/deployments,daemonsets,statefulsets", replicas).await,
         [undefined("apps/v1, Kind=DaemonSet")]
     );
     // An empty group matches all groups, and a singular name matches its plural.
     assert_eq!(
-        wrong(&plane, "/v1/daemonset,pods", replicas).await,
+        type_errors(&plane, "/v1/daemonset,pods", replicas).await,
         [[undefined("/v1, Kind=Pod"), undefined("apps/v1, Kind=DaemonSet")].join("; ")]
     );
-    for unclear in ["*/v1/pods", "/*/pods", "/v1/pods/status", "/v1/*", "apps/v7/daemonsets"] {
-        assert_eq!(wrong(&plane, unclear, replicas).await, [""; 0], "{unclear}");
+    for unchecked in ["*/v1/pods", "/*/pods", "/v1/pods/status", "/v1/*", "apps/v7/daemonsets"] {
+        assert_eq!(type_errors(&plane, unchecked, replicas).await, [""; 0], "{unchecked}");
     }
 }
 
 #[tokio::test]
 async fn types_of_built_in_kinds_are_those_of_their_schemas() {
     let plane = TestEnv::start().await;
-    for (expression, told) in [
+    for (expression, expected) in [
         ("object.metadata.namespace == 'a'", None),
         ("object.spec.containers[0].livenessProbe.httpGet.port == 'a'", None),
         (
@@ -115,11 +116,11 @@ async fn types_of_built_in_kinds_are_those_of_their_schemas() {
             Some("unexpected failed resolution of 'kubernetes.authorization.Authorizer'"),
         ),
     ] {
-        let found = wrong(&plane, "/v1/pods", expression).await;
-        let fits = match told {
+        let found = type_errors(&plane, "/v1/pods", expression).await;
+        let fits = match expected {
             None => found.is_empty(),
             Some(".ports, int)'") => found[0].contains("list(Pod"),
-            Some(told) => found[0].ends_with(told),
+            Some(expected) => found[0].ends_with(expected),
         };
         assert!(fits, "{expression}: {found:?}");
     }
@@ -133,17 +134,17 @@ async fn custom_kinds_are_checked_by_their_schemas() {
         "inner": {"type": "object", "x-kubernetes-embedded-resource": true,
             "x-kubernetes-preserve-unknown-fields": true},
     }}}});
-    plane.install_crd(&things(&schema)).await;
-    let about = "example.com/v1/things";
-    for (expression, told) in [
+    plane.install_crd(&thing_crd(&schema)).await;
+    let matched = "example.com/v1/things";
+    for (expression, expected) in [
         ("object.spec.size == 1 && object.metadata.labels.a == 'b'", ""),
         ("object.spec.inner.metadata.annotations.size() == 1", ""),
         ("object.spec.any == 1", "undefined field 'any'"),
         ("object.spec.size == ''", "'_==_' applied to '(int, string)'"),
         ("object.status == 1", "undefined field 'status'"),
     ] {
-        let found = wrong(&plane, about, expression).await.join("");
-        assert!(found.ends_with(told) && found.is_empty() == told.is_empty(), "{found}");
+        let found = type_errors(&plane, matched, expression).await.join("");
+        assert!(found.ends_with(expected) && found.is_empty() == expected.is_empty(), "{found}");
     }
 }
 
@@ -153,13 +154,13 @@ async fn parameters_and_variables_are_type_checked() {
     let spec = json!({
         "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
         "variables": [{"name": "count", "expression": "object.spec.replicas"},
-            {"name": "unclear", "expression": "object.spec.nope"}],
+            {"name": "undefined", "expression": "object.spec.nope"}],
         "matchConditions": [{"name": "unchecked", "expression": "object.nope == 1"}],
         "validations": [{"expression": "params.data.a == 'x' && params.nope == 1"},
-            {"expression": "variables.count == 'x'"}, {"expression": "variables.unclear == 1"}],
+            {"expression": "variables.count == 'x'"}, {"expression": "variables.undefined == 1"}],
     });
     assert_eq!(
-        checked(&plane, &policy("apps/v1/deployments", &spec)).await,
+        type_check(&plane, &policy("apps/v1/deployments", &spec)).await,
         [
             "spec.validations[0].expression: apps/v1, Kind=Deployment: ERROR: <input>:1:31: undefined field 'nope'",
             "spec.validations[1].expression: apps/v1, Kind=Deployment: ERROR: <input>:1:17: found no matching overload for '_==_' applied to '(int, string)'",
@@ -167,5 +168,5 @@ async fn parameters_and_variables_are_type_checked() {
     );
     let unknown = json!({"paramKind": {"apiVersion": "example.com/v1", "kind": "Nothing"},
         "validations": [{"expression": "params.whatever == 1"}]});
-    assert_eq!(checked(&plane, &policy("apps/v1/deployments", &unknown)).await, [""; 0]);
+    assert_eq!(type_check(&plane, &policy("apps/v1/deployments", &unknown)).await, [""; 0]);
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::objects::{MAPS, map};
+use crate::objects::{CONFIG_MAPS, config_map};
 use crate::slow_disk::{self, post_and_disconnect};
 use keel::Clock;
 use machinery::json;
@@ -22,7 +22,7 @@ async fn start() -> TestEnv {
 async fn an_idle_watch_ends_at_its_timeout() {
     let plane = start().await;
     let begun = plane.clock().instant();
-    let mut watch = plane.watch(&format!("{MAPS}?watch=1&timeoutSeconds=1")).await;
+    let mut watch = plane.watch(&format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1")).await;
     let ended = tokio::time::timeout(TIMEOUT, watch.next()).await;
     assert_eq!(ended.expect("the watch ends"), None);
     assert!(plane.clock().elapsed_since(&begun) >= Duration::from_millis(950));
@@ -32,7 +32,7 @@ async fn an_idle_watch_ends_at_its_timeout() {
 #[tokio::test]
 async fn an_idle_watch_of_more_than_ten_seconds_gets_a_bookmark_and_ends() {
     let plane = start().await;
-    let path = format!("{MAPS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=13");
+    let path = format!("{CONFIG_MAPS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=13");
     let mut watch = plane.watch(&path).await;
     watch.expect("BOOKMARK").await;
     let next = tokio::time::timeout(TIMEOUT, watch.next()).await.expect("a bookmark comes");
@@ -68,7 +68,8 @@ async fn a_token_expires() {
 async fn a_request_is_answered_at_its_deadline() {
     let plane = start().await;
     // Without a timeout the request waits three seconds for a future revision.
-    let (code, status) = plane.get(&format!("{MAPS}?resourceVersion=1000000&timeout=300ms")).await;
+    let (code, status) =
+        plane.get(&format!("{CONFIG_MAPS}?resourceVersion=1000000&timeout=300ms")).await;
     assert_eq!((code, &status["reason"]), (504, &json!("Timeout")), "{status}");
 }
 
@@ -76,7 +77,7 @@ async fn a_request_is_answered_at_its_deadline() {
 async fn readyz_fails_two_seconds_after_a_write_began_to_hang() {
     let (plane, disk) = slow_disk::start(Clock::system()).await;
     let begun = plane.clock().instant();
-    post_and_disconnect(&plane, &disk, MAPS, &map("a", &json!({}))).await;
+    post_and_disconnect(&plane, &disk, CONFIG_MAPS, &config_map("a", &json!({}))).await;
     plane.until("/readyz", |code, _| code == 500).await;
     assert!(plane.clock().elapsed_since(&begun) >= Duration::from_secs(2));
     disk.resume();

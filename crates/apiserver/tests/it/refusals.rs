@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use crate::objects::{MAPS, THINGS, anything, labeled, map, thing, things};
+use crate::objects::{CONFIG_MAPS, THINGS, any_schema, config_map, labeled, thing, thing_crd};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
@@ -10,9 +10,11 @@ use testenv::media_type::{JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
 async fn plane() -> TestEnv {
     let plane = TestEnv::start().await;
     plane
-        .install_crd(&things(&json!({"type": "object", "properties": {"spec": {"type": "object",
+        .install_crd(&thing_crd(
+            &json!({"type": "object", "properties": {"spec": {"type": "object",
             "properties": {"t": {"type": "object", "x-kubernetes-embedded-resource": true,
-                "x-kubernetes-preserve-unknown-fields": true}}}}})))
+                "x-kubernetes-preserve-unknown-fields": true}}}}}),
+        ))
         .await;
     plane
 }
@@ -56,8 +58,8 @@ async fn a_patch_cannot_change_the_kind() {
     assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("kind")));
     let (code, status) = plane.patch(&path, MERGE_PATCH, &json!({"kind": 5})).await;
     assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("patch")));
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    let path = format!("{MAPS}/a");
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    let path = format!("{CONFIG_MAPS}/a");
     let (code, status) = plane.patch(&path, MERGE_PATCH, &json!({"kind": "Secret"})).await;
     assert_eq!(code, 422);
     assert!(
@@ -69,7 +71,7 @@ async fn a_patch_cannot_change_the_kind() {
 }
 
 #[tokio::test]
-async fn the_metadata_of_an_embedded_resource_has_a_type() {
+async fn the_metadata_of_an_embedded_resource_is_decoded_as_object_meta() {
     let plane = plane().await;
     let embedded = |metadata: Value| {
         thing("a", &json!({"t": {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}}))
@@ -87,8 +89,8 @@ async fn the_metadata_of_an_embedded_resource_has_a_type() {
 #[tokio::test]
 async fn unreadable_delete_options_delete_nothing() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    let path = format!("{MAPS}/a");
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    let path = format!("{CONFIG_MAPS}/a");
     let (code, status) = plane.delete_with(&path, &json!({"dryRun": "All"})).await;
     assert_eq!(
         (code, message(&status)),
@@ -105,20 +107,20 @@ async fn unreadable_delete_options_delete_nothing() {
 async fn a_page_of_a_collection_can_be_deleted() {
     let plane = TestEnv::start().await;
     for name in ["a", "b", "c"] {
-        plane.create(MAPS, &labeled(name, "k", "v")).await;
+        plane.create(CONFIG_MAPS, &labeled(name, "k", "v")).await;
     }
-    let (_, gone) = plane.delete(&format!("{MAPS}?labelSelector=k&limit=2")).await;
+    let (_, gone) = plane.delete(&format!("{CONFIG_MAPS}?labelSelector=k&limit=2")).await;
     assert_eq!(gone["items"].as_array().unwrap().len(), 2);
     assert!(gone["metadata"]["continue"].is_string());
-    assert_eq!(plane.delete(&format!("{MAPS}?limit=x")).await.0, 400);
-    plane.read(&format!("{MAPS}/c")).await;
+    assert_eq!(plane.delete(&format!("{CONFIG_MAPS}?limit=x")).await.0, 400);
+    plane.read(&format!("{CONFIG_MAPS}/c")).await;
 }
 
 #[tokio::test]
-async fn a_patch_ignores_the_uid_and_an_update_requires_it() {
+async fn another_uid_is_refused_and_a_creation_timestamp_is_ignored() {
     let plane = TestEnv::start().await;
-    let mut whole = plane.create(MAPS, &map("a", &json!({}))).await;
-    let path = format!("{MAPS}/a");
+    let mut whole = plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    let path = format!("{CONFIG_MAPS}/a");
     assert_eq!(plane.patch(&path, MERGE_PATCH, &json!({"metadata": {"uid": "x"}})).await.0, 422);
     let old = json!({"metadata": {"creationTimestamp": "2001-01-01T00:00:00Z"}});
     assert_eq!(plane.merge(&path, &old).await["metadata"], whole["metadata"]);
@@ -145,8 +147,8 @@ async fn unusual_finalizers_and_owner_references_get_warnings() {
 #[tokio::test]
 async fn an_invalid_patch_has_the_message_of_its_type() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    let path = format!("{MAPS}/a");
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    let path = format!("{CONFIG_MAPS}/a");
     let (_, status) = plane.patch(&path, MERGE_PATCH, &json!(5)).await;
     assert_eq!(
         message(&status),
@@ -161,9 +163,9 @@ async fn an_invalid_patch_has_the_message_of_its_type() {
 #[tokio::test]
 async fn watches_of_a_deprecated_version_get_a_warning() {
     let plane = TestEnv::start().await;
-    let mut definition = things(&anything());
-    definition["spec"]["versions"][0]["deprecated"] = true.into();
-    plane.install_crd(&definition).await;
+    let mut crd = thing_crd(&any_schema());
+    crd["spec"]["versions"][0]["deprecated"] = true.into();
+    plane.install_crd(&crd).await;
     let reply = plane.get_as(&format!("{THINGS}?watch=1&labelSelector=a+b"), JSON).await;
     assert_eq!((reply.code, reply.warnings().len()), (400, 1));
 }
@@ -171,27 +173,27 @@ async fn watches_of_a_deprecated_version_get_a_warning() {
 #[tokio::test]
 async fn unsupported_methods_and_paths_of_custom_resources_are_refused() {
     let plane = plane().await;
-    let ask = async |method: Method, path: &str| plane.send(method, path, JSON, "").await.value();
+    let send = async |method: Method, path: &str| plane.send(method, path, JSON, "").await.value();
     assert_eq!(
-        message(&ask(Method::OPTIONS, THINGS).await),
+        message(&send(Method::OPTIONS, THINGS).await),
         " is not supported on resources of kind \"things.example.com\""
     );
-    assert_eq!(message(&ask(Method::PUT, THINGS).await), "name must be provided");
+    assert_eq!(message(&send(Method::PUT, THINGS).await), "name must be provided");
     assert_eq!(
-        message(&ask(Method::GET, &format!("{THINGS}/a/odd")).await),
+        message(&send(Method::GET, &format!("{THINGS}/a/odd")).await),
         "things.example.com \"a\" not found"
     );
     for nowhere in ["/nowhere", "/apis/example.com/v1/things"] {
-        assert_eq!(ask(Method::POST, nowhere).await, "404 page not found\n");
+        assert_eq!(send(Method::POST, nowhere).await, "404 page not found\n");
     }
 }
 
 #[tokio::test]
 async fn all_errors_of_patch_options_are_reported() {
     let plane = TestEnv::start().await;
-    let path = format!("{MAPS}/a?dryRun=x");
+    let path = format!("{CONFIG_MAPS}/a?dryRun=x");
     let apply = "application/apply-patch+yaml";
-    let (code, status) = plane.patch(&path, apply, &map("a", &json!({}))).await;
+    let (code, status) = plane.patch(&path, apply, &config_map("a", &json!({}))).await;
     let causes = &status["details"]["causes"];
     assert_eq!(code, 422);
     assert_eq!(
@@ -199,12 +201,12 @@ async fn all_errors_of_patch_options_are_reported() {
         (&json!("fieldManager"), &json!("dryRun"))
     );
     let (_, status) =
-        plane.patch(&format!("{MAPS}/a?fieldManager=a%00b"), MERGE_PATCH, &json!({})).await;
+        plane.patch(&format!("{CONFIG_MAPS}/a?fieldManager=a%00b"), MERGE_PATCH, &json!({})).await;
     assert!(message(&status).ends_with("invalid character U+0000 (at position 1)"), "{status}");
 }
 
 #[tokio::test]
-async fn an_error_shows_an_empty_map() {
+async fn errors_distinguish_empty_and_missing_maps() {
     let plane = TestEnv::start().await;
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
     let deployment = |metadata: Value| {

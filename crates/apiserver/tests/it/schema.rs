@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use crate::objects::{CRDS, MAPS, THINGS, thing, things};
+use crate::objects::{CONFIG_MAPS, CRDS, THINGS, thing, thing_crd};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, MERGE_PATCH};
@@ -22,7 +22,7 @@ fn schema() -> Value {
 
 async fn plane() -> TestEnv {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&schema())).await;
+    plane.install_crd(&thing_crd(&schema())).await;
     plane
 }
 
@@ -88,7 +88,7 @@ async fn field_validation_refuses_warns_or_ignores() {
     let plane = plane().await;
     let custom = thing("a", &json!({"color": "red", "odd": 1}));
     let builtin = json!({"metadata": {"name": "a"}, "odd": 1});
-    for (path, object, field) in [(THINGS, custom, "spec.odd"), (MAPS, builtin, "odd")] {
+    for (path, object, field) in [(THINGS, custom, "spec.odd"), (CONFIG_MAPS, builtin, "odd")] {
         let send = async |validation: &str| {
             let path = format!("{path}?dryRun=All&fieldValidation={validation}");
             plane.send(Method::POST, &path, JSON, object.to_string()).await
@@ -110,15 +110,15 @@ async fn field_validation_refuses_warns_or_ignores() {
 async fn the_last_of_duplicate_fields_counts_with_a_warning() {
     let plane = plane().await;
     let twice = r#"{"metadata": {"name": "a"}, "data": {"k": "1", "k": "2"}}"#;
-    let reply = plane.send(Method::POST, MAPS, JSON, twice).await;
+    let reply = plane.send(Method::POST, CONFIG_MAPS, JSON, twice).await;
     assert_eq!((reply.code, &reply.value()["data"]["k"]), (201, &json!("2")));
     assert_eq!(reply.warnings(), ["duplicate field \"data.k\""]);
-    let path = format!("{MAPS}?fieldValidation=Strict");
+    let path = format!("{CONFIG_MAPS}?fieldValidation=Strict");
     assert_eq!(plane.send(Method::POST, &path, JSON, twice).await.code, 400);
 }
 
 #[tokio::test]
-async fn strict_errors_about_a_built_in_kind_follow_the_document() {
+async fn strict_errors_have_the_order_of_upstream() {
     let plane = plane().await;
     let refusal = async |path: &str, media: &str, body: &str| {
         let path = format!("{path}?dryRun=All&fieldValidation=Strict");
@@ -129,12 +129,12 @@ async fn strict_errors_about_a_built_in_kind_follow_the_document() {
     let json = r#"{"zeta": 1, "metadata": {"name": "a", "odd": {"x": 1, "x": 2}, "name": "b"},
         "alpha": 1, "data": {"k": "1", "k": "2"}, "beta": 1, "immutable": true, "immutable": true}"#;
     assert_eq!(
-        refusal(MAPS, JSON, json).await,
+        refusal(CONFIG_MAPS, JSON, json).await,
         r#"unknown field "zeta", unknown field "metadata.odd", duplicate field "metadata.name", unknown field "alpha", duplicate field "data.k", unknown field "beta", duplicate field "immutable""#
     );
     let yaml = "zeta: 1\nmetadata: {name: a, odd: 1}\ndata: {k: v, k: w}\nalpha: 1\n";
     assert_eq!(
-        refusal(MAPS, "application/yaml", yaml).await,
+        refusal(CONFIG_MAPS, "application/yaml", yaml).await,
         "yaml: unmarshal errors:\n  line 3: key \"k\" already set in map, unknown field \"alpha\", unknown field \"metadata.odd\", unknown field \"zeta\""
     );
     let custom = r#"{"apiVersion": "example.com/v1", "kind": "Thing", "zeta": 1, "alpha": 1,
@@ -149,7 +149,7 @@ async fn strict_errors_about_a_built_in_kind_follow_the_document() {
 async fn a_value_of_the_wrong_type_is_refused_with_gos_message() {
     let plane = plane().await;
     let (code, status) =
-        plane.post(MAPS, &json!({"metadata": {"name": "a"}, "data": {"k": 1}})).await;
+        plane.post(CONFIG_MAPS, &json!({"metadata": {"name": "a"}, "data": {"k": 1}})).await;
     assert_eq!(code, 400);
     let message = status["message"].as_str().unwrap();
     assert!(
@@ -172,9 +172,9 @@ async fn rules_apply_to_every_write_with_ratcheting() {
             "status": {"type": "object", "properties": {"ready": {"type": "integer",
                 "x-kubernetes-validations": [{"rule": "self >= 0"}]}}}}})
     };
-    let mut definition = things(&rules(9));
-    definition["spec"]["versions"][0]["subresources"] = json!({"status": {}});
-    plane.install_crd(&definition).await;
+    let mut crd = thing_crd(&rules(9));
+    crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    plane.install_crd(&crd).await;
     let message = |status: &Value| status["details"]["causes"][0]["message"].clone();
     let (code, status) = plane.post(THINGS, &thing("a", &json!({"size": 9}))).await;
     assert_eq!((code, message(&status)), (422, json!("Invalid value: 9: failed rule: self < 9")));
@@ -189,8 +189,8 @@ async fn rules_apply_to_every_write_with_ratcheting() {
     let (code, status) = plane.put(&format!("{path}/status"), &stored).await;
     assert_eq!((code, message(&status)), (422, json!("Invalid value: -1: failed rule: self >= 0")));
 
-    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = rules(5);
-    let patch = json!({"spec": {"versions": definition["spec"]["versions"].take()}});
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = rules(5);
+    let patch = json!({"spec": {"versions": crd["spec"]["versions"].take()}});
     plane.merge(&format!("{CRDS}/things.example.com"), &patch).await;
     plane.until(&path, |_, it| it["spec"]["below5"] == true).await;
     assert_eq!(plane.post(THINGS, &thing("b", &json!({"size": 8}))).await.0, 422);

@@ -1,6 +1,6 @@
 //! Field selectors on resources whose versions have different selectable fields.
 
-use crate::objects::{anything, things};
+use crate::objects::{any_schema, thing_crd};
 use machinery::{Value, json};
 use testenv::TestEnv;
 
@@ -40,12 +40,12 @@ fn version(name: &str, storage: bool, fields: &[&str]) -> Value {
 #[tokio::test]
 async fn each_version_of_a_custom_kind_selects_by_its_own_fields() {
     let plane = TestEnv::start().await;
-    let mut definition = things(&anything());
-    definition["spec"]["versions"] = json!([
+    let mut crd = thing_crd(&any_schema());
+    crd["spec"]["versions"] = json!([
         version("v1", true, &[".spec.color", ".spec.size"]),
         version("v2", false, &[".spec.size", ".spec.color"]),
     ]);
-    plane.install_crd(&definition).await;
+    plane.install_crd(&crd).await;
     let path = |version: &str| format!("/apis/example.com/{version}/namespaces/default/things");
     for (name, color, size) in [("a", "red", "big"), ("b", "big", "red")] {
         let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing",

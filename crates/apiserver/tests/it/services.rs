@@ -36,14 +36,14 @@ async fn concurrent_services_get_different_addresses_and_ports() {
             )
         });
     }
-    let given = creators.join_all().await;
-    let addresses: HashSet<&String> = given.iter().map(|(address, _)| address).collect();
+    let allocated = creators.join_all().await;
+    let addresses: HashSet<&String> = allocated.iter().map(|(address, _)| address).collect();
     assert_eq!(addresses.len(), 50);
     assert!(
         addresses.iter().all(|it| it.starts_with("10.0.0.") && *it != "10.0.0.1"),
         "{addresses:?}"
     );
-    let ports: HashSet<i64> = given.iter().filter_map(|(_, port)| *port).collect();
+    let ports: HashSet<i64> = allocated.iter().filter_map(|(_, port)| *port).collect();
     assert_eq!(ports.len(), 50);
     assert!(ports.iter().all(|it| (30_000..=32_767).contains(it)), "{ports:?}");
 }

@@ -20,11 +20,11 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// See the [module documentation](self). Clones are the same disk.
 #[derive(Clone, Debug)]
-pub(crate) struct SlowDisk(Arc<Hardware>);
+pub(crate) struct SlowDisk(Arc<SlowDiskState>);
 
 #[derive(Debug, Default)]
-struct Hardware {
-    /// One for each [`Part`].
+struct SlowDiskState {
+    /// One for each [`StoreFile`].
     files: [InMemoryBackend; 3],
     gate: Mutex<Gate>,
     changed: Condvar,
@@ -54,7 +54,7 @@ pub(crate) async fn post_and_disconnect(
     let client = plane.client();
     tokio::select! {
         biased;
-        answer = client.post(path, object) => panic!("answered by a disk that stands still: {answer:?}"),
+        answer = client.post(path, object) => panic!("the disk is stopped, but {answer:?}"),
         changed = waiting.changed() => changed.unwrap(),
     }
 }
@@ -103,7 +103,7 @@ impl Disk for SlowDisk {
             StoreFile::EvenLog => 1,
             StoreFile::OddLog => 2,
         };
-        Ok(Box::new(SlowFile { hardware: Arc::clone(&self.0), file: index }))
+        Ok(Box::new(SlowFile { state: Arc::clone(&self.0), file: index }))
     }
 
     fn create_logs(&self) -> io::Result<()> {
@@ -125,13 +125,13 @@ impl Disk for SlowDisk {
 
 #[derive(Debug)]
 struct SlowFile {
-    hardware: Arc<Hardware>,
+    state: Arc<SlowDiskState>,
     file: usize,
 }
 
 impl SlowFile {
     fn content(&self) -> &InMemoryBackend {
-        &self.hardware.files[self.file]
+        &self.state.files[self.file]
     }
 }
 
@@ -149,11 +149,11 @@ impl StorageBackend for SlowFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let gate = self.hardware.gate.lock().unwrap();
+        let gate = self.state.gate.lock().unwrap();
         if gate.is_stopped {
-            self.hardware.waiting.send_modify(|count| *count += 1);
+            self.state.waiting.send_modify(|count| *count += 1);
             let waits = |gate: &mut Gate| gate.is_stopped && gate.released == 0;
-            let waited = self.hardware.changed.wait_timeout_while(gate, TIMEOUT, waits);
+            let waited = self.state.changed.wait_timeout_while(gate, TIMEOUT, waits);
             let (mut gate, waited) = waited.unwrap();
             assert!(!waited.timed_out(), "the test never resumed its disk");
             gate.released = gate.released.saturating_sub(1);

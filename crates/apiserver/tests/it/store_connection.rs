@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use http::Method;
 
 use crate::faulty_store::{Fault, FaultyStore, HISTORY};
-use crate::objects::{MAPS, map};
+use crate::objects::{CONFIG_MAPS, config_map};
 use keel::{Clock, Entropy, Tasks};
 use machinery::{Value, json};
 use store::{Expect, Options, Store};
@@ -33,20 +33,29 @@ async fn code(plane: &TestEnv, path: &str) -> u16 {
     plane.send(Method::GET, path, JSON, "").await.code
 }
 
-/// Waits until the watch cache is ready, or is not. The clock passes the delays between two attempts.
-async fn until_ready(plane: &TestEnv, is_ready: bool) {
-    let has_code = |code: u16, _: &Value| {
+/// Waits until the watch cache is ready. The clock passes the delays between two attempts to connect.
+async fn until_ready(plane: &TestEnv) {
+    let is_ready = |code: u16, _: &Value| {
         plane.advance(Duration::from_secs(1));
-        (code == 200) == is_ready
+        code == 200
     };
-    plane.until("/readyz/watch-cache", has_code).await;
+    plane.until("/readyz/watch-cache", is_ready).await;
 }
 
-/// A watch of config maps after the present revision.
+/// Waits until the watch cache is not ready.
+async fn until_not_ready(plane: &TestEnv) {
+    let is_not_ready = |code: u16, _: &Value| {
+        plane.advance(Duration::from_secs(1));
+        code != 200
+    };
+    plane.until("/readyz/watch-cache", is_not_ready).await;
+}
+
+/// A watch of config maps from the current revision.
 async fn watch_maps(plane: &TestEnv) -> Watch {
-    let list = plane.read(MAPS).await;
+    let list = plane.read(CONFIG_MAPS).await;
     let now = list["metadata"]["resourceVersion"].as_str().unwrap();
-    plane.watch(&format!("{MAPS}?watch=1&resourceVersion={now}")).await
+    plane.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={now}")).await
 }
 
 /// The next `count` events, as `name@resourceVersion`.
@@ -73,10 +82,10 @@ async fn a_lost_connection_neither_loses_nor_repeats_an_event() {
         store.set_fault(Fault::LateEvents);
         expected.push(format!("{name}1@{}", store.put_map(&format!("{name}1")).await));
         store.set_fault(Fault::Disconnected);
-        until_ready(&plane, false).await;
+        until_not_ready(&plane).await;
         expected.push(format!("{name}2@{}", store.put_map(&format!("{name}2")).await));
         store.end_fault();
-        until_ready(&plane, true).await;
+        until_ready(&plane).await;
         expected.push(format!("{name}3@{}", store.put_map(&format!("{name}3")).await));
     }
     assert_eq!(next_events(&mut watch, 9).await, expected[1..]);
@@ -87,48 +96,49 @@ async fn readyz_fails_while_the_store_cannot_be_reached() {
     let (store, plane, _tasks) = start().await;
     assert_eq!(code(&plane, "/readyz").await, 200);
     store.set_fault(Fault::Disconnected);
-    until_ready(&plane, false).await;
+    until_not_ready(&plane).await;
     for check in ["/readyz", "/readyz/etcd", "/readyz/watch-cache", "/livez", "/livez/etcd"] {
         assert_eq!(code(&plane, check).await, 500, "{check}");
     }
     // The watch cache recovers without a restart.
     assert_eq!(code(&plane, "/livez/watch-cache").await, 200);
     store.end_fault();
-    until_ready(&plane, true).await;
+    until_ready(&plane).await;
     assert_eq!(code(&plane, "/readyz").await, 200);
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
 }
 
 #[tokio::test]
 async fn readyz_fails_while_no_watch_can_be_opened() {
     let (store, plane, _tasks) = start().await;
     for fault in [Fault::NoWatches, Fault::LateWatches] {
+        // Ends the open watch; late watches alone would not.
         store.set_fault(Fault::NoWatches);
         store.set_fault(fault);
-        until_ready(&plane, false).await;
+        until_not_ready(&plane).await;
         assert_eq!(code(&plane, "/readyz/etcd").await, 200);
         assert_eq!(code(&plane, "/livez").await, 200);
         store.end_fault();
-        until_ready(&plane, true).await;
+        until_ready(&plane).await;
     }
 }
 
 #[tokio::test]
 async fn a_consistent_read_fails_while_the_store_cannot_be_reached() {
     let (store, plane, _tasks) = start().await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     store.set_fault(Fault::Disconnected);
-    let (code, status) = plane.get(&format!("{MAPS}/a")).await;
+    let (code, status) = plane.get(&format!("{CONFIG_MAPS}/a")).await;
     assert_eq!((code, &status["reason"]), (500, &json!("InternalError")), "{status}");
     store.end_fault();
-    until_ready(&plane, true).await;
-    plane.read(&format!("{MAPS}/a")).await;
+    until_ready(&plane).await;
+    plane.read(&format!("{CONFIG_MAPS}/a")).await;
 }
 
 #[tokio::test]
 async fn a_consistent_read_waits_for_the_events_of_a_store_that_is_late() {
     let (store, plane, _tasks) = start().await;
-    plane.create(MAPS, &map("a", &json!({"version": "old"}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({"version": "old"}))).await;
     for fault in [Fault::LateEvents, Fault::NoWatches, Fault::LateWatches] {
         if fault == Fault::LateWatches {
             // The open watch ends.
@@ -138,14 +148,14 @@ async fn a_consistent_read_waits_for_the_events_of_a_store_that_is_late() {
         let edited = format!("{fault:?}");
         let key = "/registry/configmaps/default/a";
         store.edit(key, |object| object["data"]["version"] = json!(edited)).await;
-        let path = format!("{MAPS}/a");
+        let path = format!("{CONFIG_MAPS}/a");
         let mut read = pin!(plane.get(&path));
         for _ in 0..100 {
             assert!((&mut read).now_or_never().is_none(), "{edited}");
             tokio::task::yield_now().await;
         }
         store.end_fault();
-        until_ready(&plane, true).await;
+        until_ready(&plane).await;
         let (code, object) = read.await;
         assert_eq!((code, &object["data"]["version"]), (200, &json!(edited)));
     }
@@ -155,23 +165,23 @@ async fn a_consistent_read_waits_for_the_events_of_a_store_that_is_late() {
 async fn a_history_that_is_compacted_while_the_store_cannot_be_reached_leads_to_a_relist() {
     let options = Options { history_events: HISTORY, ..Options::default() };
     let (store, plane, _tasks) = start_with(options).await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    plane.create(MAPS, &map("b", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("b", &json!({}))).await;
     let mut older = watch_maps(&plane).await;
     for lost in [Fault::Disconnected, Fault::NoWatches] {
         store.set_fault(lost);
-        until_ready(&plane, false).await;
+        until_not_ready(&plane).await;
         let key = "/registry/configmaps/default/a";
         store.without_faults().delete(key, Expect::Any).await.unwrap();
         store.put_at_once(2 * HISTORY).await;
         store.end_fault();
-        until_ready(&plane, true).await;
+        until_ready(&plane).await;
         let error = older.expect("ERROR").await;
         assert_eq!((&error["code"], &error["reason"]), (&json!(410), &json!("Expired")));
-        assert_eq!(plane.get(&format!("{MAPS}/a")).await.0, 404);
-        plane.read(&format!("{MAPS}/b")).await;
+        assert_eq!(plane.get(&format!("{CONFIG_MAPS}/a")).await.0, 404);
+        plane.read(&format!("{CONFIG_MAPS}/b")).await;
         older = watch_maps(&plane).await;
-        plane.create(MAPS, &map("a", &json!({}))).await;
+        plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
         assert_eq!(older.next_summary().await, "ADDED a");
     }
 }
@@ -185,7 +195,7 @@ async fn a_server_does_not_start_on_a_store_that_cannot_be_reached() {
     assert!(matches!(error, apiserver::server::Error::Store(store::Error::Unavailable(_))));
 }
 
-/// Each watcher gets each event once, in the order of revisions, whatever faults there are.
+/// Each watcher gets each event once, in the order of revisions, after any sequence of faults.
 #[tokio::test]
 async fn random_faults_neither_lose_nor_repeat_an_event() {
     for seed in 0..10 {
@@ -212,10 +222,10 @@ async fn random_faults_neither_lose_nor_repeat_an_event() {
             }
         }
         store.end_fault();
-        until_ready(&plane, true).await;
+        until_ready(&plane).await;
         expected.push(format!("last@{}", store.put_map("last").await));
         assert_eq!(next_events(&mut watch, expected.len()).await, expected);
-        let list = plane.read(MAPS).await;
+        let list = plane.read(CONFIG_MAPS).await;
         // The server itself creates one config map in each namespace.
         assert!(list["items"].as_array().unwrap().len() >= expected.len());
     }

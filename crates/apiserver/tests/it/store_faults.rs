@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use http::Method;
 
 use crate::faulty_store::{Fault, FaultyStore, HISTORY};
-use crate::objects::{CRDS, MAPS, THINGS, anything, map, thing, things};
+use crate::objects::{CONFIG_MAPS, CRDS, THINGS, any_schema, config_map, thing, thing_crd};
 use crate::slow_disk::{self, post_and_disconnect};
 use keel::{Clock, Tasks};
 use machinery::json;
@@ -32,12 +32,12 @@ async fn health(plane: &TestEnv, path: &str) -> (u16, String) {
 #[tokio::test]
 async fn a_commit_larger_than_the_history_is_served_and_ends_older_watches_with_410() {
     let (store, plane, _tasks) = start().await;
-    let created = plane.create(MAPS, &map("a", &json!({}))).await;
+    let created = plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     let from = created["metadata"]["resourceVersion"].as_str().unwrap();
-    let path = format!("{MAPS}?watch=1&resourceVersion={from}");
+    let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={from}");
     let mut older = plane.watch(&path).await;
     store.put_at_once(2 * HISTORY).await;
-    let list = plane.read(MAPS).await;
+    let list = plane.read(CONFIG_MAPS).await;
     let names = list["items"]
         .as_array()
         .unwrap()
@@ -50,21 +50,21 @@ async fn a_commit_larger_than_the_history_is_served_and_ends_older_watches_with_
         assert_eq!(watch.next().await, None);
     }
     let now = list["metadata"]["resourceVersion"].as_str().unwrap();
-    let mut watch = plane.watch(&format!("{MAPS}?watch=1&resourceVersion={now}")).await;
-    plane.delete(&format!("{MAPS}/a")).await;
+    let mut watch = plane.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={now}")).await;
+    plane.delete(&format!("{CONFIG_MAPS}/a")).await;
     assert_eq!(watch.next_summary().await, "DELETED a");
     assert_eq!(health(&plane, "/readyz").await, (200, "ok".to_owned()));
 }
 
 #[tokio::test]
-async fn objects_are_deleted_also_if_the_event_was_compacted() {
+async fn a_deletion_is_seen_even_if_its_event_was_compacted() {
     let (store, plane, _tasks) = start().await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     let key = "/registry/configmaps/default/a";
     store::Store::delete(&*store, key, store::Expect::Any).await.unwrap();
     store.put_at_once(2 * HISTORY).await;
-    assert_eq!(plane.get(&format!("{MAPS}/a")).await.0, 404);
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    assert_eq!(plane.get(&format!("{CONFIG_MAPS}/a")).await.0, 404);
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn readyz_fails_while_the_watch_cache_cannot_list() {
     assert_eq!(health(&plane, "/livez").await.0, 200);
     store.end_fault();
     plane.until("/readyz", |code, _| code == 200).await;
-    assert_eq!(plane.read(MAPS).await["metadata"]["continue"], json!(null));
+    assert_eq!(plane.read(CONFIG_MAPS).await["metadata"]["continue"], json!(null));
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn health_checks_fail_when_the_store_refuses_writes() {
     let (store, plane, _tasks) = start().await;
     assert_eq!(health(&plane, "/readyz").await.0, 200);
     store.set_fault(Fault::Broken);
-    assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 500);
+    assert_eq!(plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await.0, 500);
     for path in ["/readyz", "/livez", "/healthz"] {
         let (code, report) = health(&plane, path).await;
         assert_eq!(code, 500, "{path}: {report}");
@@ -98,13 +98,13 @@ async fn health_checks_fail_when_the_store_refuses_writes() {
         assert_eq!(health(&plane, &format!("{path}/etcd")).await.0, 500);
     }
     // Reads continue.
-    plane.read(MAPS).await;
+    plane.read(CONFIG_MAPS).await;
 }
 
 #[tokio::test]
 async fn health_checks_fail_while_a_write_hangs_on_the_disk() {
     let (plane, disk) = slow_disk::start(Clock::manual(START)).await;
-    post_and_disconnect(&plane, &disk, MAPS, &map("a", &json!({}))).await;
+    post_and_disconnect(&plane, &disk, CONFIG_MAPS, &config_map("a", &json!({}))).await;
     plane.advance(Duration::from_millis(1999));
     assert_eq!(health(&plane, "/readyz").await, (200, "ok".to_owned()));
     plane.advance(Duration::from_millis(1));
@@ -118,16 +118,16 @@ async fn health_checks_fail_while_a_write_hangs_on_the_disk() {
     for path in ["/readyz", "/livez", "/healthz"] {
         plane.until(path, |code, _| code == 200).await;
     }
-    plane.read(&format!("{MAPS}/a")).await;
+    plane.read(&format!("{CONFIG_MAPS}/a")).await;
 }
 
 #[tokio::test]
-async fn a_write_that_waits_for_an_earlier_one_has_an_age_of_its_own() {
+async fn readyz_measures_the_age_of_each_pending_write() {
     let (plane, disk) = slow_disk::start(Clock::manual(START)).await;
-    post_and_disconnect(&plane, &disk, MAPS, &map("a", &json!({}))).await;
+    post_and_disconnect(&plane, &disk, CONFIG_MAPS, &config_map("a", &json!({}))).await;
     plane.advance(Duration::from_secs(1));
-    let second = map("b", &json!({}));
-    assert!(Box::pin(plane.post(MAPS, &second)).now_or_never().is_none());
+    let second = config_map("b", &json!({}));
+    assert!(Box::pin(plane.post(CONFIG_MAPS, &second)).now_or_never().is_none());
     plane.advance(Duration::from_secs(1));
     assert_eq!(health(&plane, "/readyz").await.0, 500);
     // Only the second write is pending, for a second.
@@ -142,20 +142,20 @@ async fn a_write_that_waits_for_an_earlier_one_has_an_age_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_list_read_in_pages_expires_also_when_the_store_cannot_be_compacted() {
+async fn a_continue_token_expires_even_if_the_store_cannot_be_compacted() {
     let (store, plane, _tasks) = start().await;
     for name in ["a", "b"] {
-        plane.create(MAPS, &map(name, &json!({}))).await;
+        plane.create(CONFIG_MAPS, &config_map(name, &json!({}))).await;
     }
-    let page = plane.read(&format!("{MAPS}?limit=1")).await;
+    let page = plane.read(&format!("{CONFIG_MAPS}?limit=1")).await;
     let token = page["metadata"]["continue"].as_str().unwrap();
-    plane.create(MAPS, &map("c", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("c", &json!({}))).await;
     store.set_fault(Fault::Broken);
     let expires = |code: u16, _: &machinery::Value| {
         plane.advance(Duration::from_mins(5));
         code == 410
     };
-    plane.until(&format!("{MAPS}?limit=1&continue={token}"), expires).await;
+    plane.until(&format!("{CONFIG_MAPS}?limit=1&continue={token}"), expires).await;
 }
 
 #[tokio::test]
@@ -179,15 +179,16 @@ async fn a_failed_repair_of_the_authentication_config_map_is_retried() {
 #[tokio::test]
 async fn a_crd_that_cannot_be_served_is_not_deleted_before_its_objects() {
     let (store, plane, _tasks) = start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     let key = "/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com";
     let edit = |generation: i64, storage: bool| {
-        store.edit(key, move |definition| {
-            definition["metadata"]["generation"] = generation.into();
-            definition["spec"]["versions"][0]["storage"] = storage.into();
+        store.edit(key, move |crd| {
+            crd["metadata"]["generation"] = generation.into();
+            crd["spec"]["versions"][0]["storage"] = storage.into();
         })
     };
+    // A CRD without a storage version cannot be served.
     edit(2, false).await;
     let path = format!("{CRDS}/things.example.com");
     assert_eq!(plane.delete(&path).await.0, 200);
@@ -201,6 +202,6 @@ async fn a_crd_that_cannot_be_served_is_not_deleted_before_its_objects() {
         code == 404
     };
     plane.until(&path, is_gone).await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     assert_eq!(plane.read(THINGS).await["items"], json!([]));
 }

@@ -21,9 +21,9 @@ async fn a_deleted_or_edited_authentication_config_map_is_restored() {
         .until(AUTHENTICATION_CONFIG_MAP, |code, map| code == 200 && map["data"] == complete)
         .await;
 
-    let spoilt = json!({"data": {"client-ca-file": "rubbish", "mine": "x",
+    let edited = json!({"data": {"client-ca-file": "rubbish", "mine": "x",
         "requestheader-allowed-names": null, "requestheader-group-headers": "[\"X-Group\"]"}});
-    plane.merge(AUTHENTICATION_CONFIG_MAP, &spoilt).await;
+    plane.merge(AUTHENTICATION_CONFIG_MAP, &edited).await;
     let mut expected = complete.clone();
     expected["requestheader-group-headers"] = json!("[\"X-Group\",\"X-Remote-Group\"]");
     plane.until(AUTHENTICATION_CONFIG_MAP, |_, map| map["data"] == expected).await;
@@ -102,10 +102,10 @@ async fn an_expired_authority_is_removed_from_the_authentication_config_map() {
     };
     assert!(trusts(&plane.read(AUTHENTICATION_CONFIG_MAP).await, &first));
     plane.advance(Duration::from_secs(6 * YEAR));
-    let has_left = |_: u16, map: &Value| {
+    let is_removed = |_: u16, map: &Value| {
         plane.advance(Duration::from_secs(1));
         !trusts(map, &first)
     };
-    assert!(trusts(&plane.until(AUTHENTICATION_CONFIG_MAP, has_left).await, &second));
+    assert!(trusts(&plane.until(AUTHENTICATION_CONFIG_MAP, is_removed).await, &second));
     plane.stop().await.unwrap();
 }

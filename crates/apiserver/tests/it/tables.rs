@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::objects::{MAPS, THINGS, anything, map, thing, things};
+use crate::objects::{CONFIG_MAPS, THINGS, any_schema, config_map, thing, thing_crd};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::TABLE;
@@ -15,10 +15,10 @@ fn headings(table: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn ages_are_computed_by_the_clock() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &map("a", &json!({"k": "v", "l": "w"}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({"k": "v", "l": "w"}))).await;
     for (seconds, age) in [(0, "0s"), (65, "65s"), (600, "11m"), (3 * 3600, "3h11m")] {
         plane.advance(Duration::from_secs(seconds));
-        let table = plane.get_as(MAPS, TABLE).await.value();
+        let table = plane.get_as(CONFIG_MAPS, TABLE).await.value();
         assert_eq!(table["rows"][0]["cells"], json!(["a", 2, age]));
     }
 }
@@ -26,9 +26,9 @@ async fn ages_are_computed_by_the_clock() {
 #[tokio::test]
 async fn include_object_selects_the_object_of_a_row() {
     let plane = TestEnv::start().await;
-    let created = plane.create(MAPS, &map("a", &json!({"k": "v"}))).await;
+    let created = plane.create(CONFIG_MAPS, &config_map("a", &json!({"k": "v"}))).await;
     let row = async |include: &str| {
-        let reply = plane.get_as(&format!("{MAPS}/a?includeObject={include}"), TABLE).await;
+        let reply = plane.get_as(&format!("{CONFIG_MAPS}/a?includeObject={include}"), TABLE).await;
         (reply.code, reply.value()["rows"][0]["object"].clone())
     };
     assert_eq!(row("Object").await, (200, created.clone()));
@@ -42,13 +42,14 @@ async fn include_object_selects_the_object_of_a_row() {
 async fn tables_are_paginated() {
     let plane = TestEnv::start().await;
     for name in ["a", "b", "c"] {
-        plane.create(MAPS, &map(name, &json!({}))).await;
+        plane.create(CONFIG_MAPS, &config_map(name, &json!({}))).await;
     }
-    let first = plane.get_as(&format!("{MAPS}?limit=2"), TABLE).await.value();
+    let first = plane.get_as(&format!("{CONFIG_MAPS}?limit=2"), TABLE).await.value();
     assert_eq!(first["rows"].as_array().map(Vec::len), Some(2));
     assert_eq!(first["metadata"]["remainingItemCount"], 1);
     let token = first["metadata"]["continue"].as_str().unwrap();
-    let rest = plane.get_as(&format!("{MAPS}?limit=2&continue={token}"), TABLE).await.value();
+    let rest =
+        plane.get_as(&format!("{CONFIG_MAPS}?limit=2&continue={token}"), TABLE).await.value();
     assert_eq!(rest["rows"][0]["cells"][0], "c");
 }
 
@@ -78,13 +79,13 @@ async fn a_row_summarizes_a_pod() {
 #[tokio::test]
 async fn a_table_has_the_columns_of_the_crd() {
     let plane = TestEnv::start().await;
-    let mut definition = things(&anything());
-    definition["spec"]["versions"][0]["additionalPrinterColumns"] = json!([
+    let mut crd = thing_crd(&any_schema());
+    crd["spec"]["versions"][0]["additionalPrinterColumns"] = json!([
         {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
         {"name": "First", "type": "string", "jsonPath": ".spec.parts[0].name", "priority": 1},
         {"name": "Since", "type": "date", "jsonPath": ".spec.since"},
     ]);
-    plane.install_crd(&definition).await;
+    plane.install_crd(&crd).await;
     let spec = json!({"size": 3, "parts": [{"name": "x"}, {"name": "y"}],
         "since": "2023-12-31T23:59:00Z"});
     plane.create(THINGS, &thing("a", &spec)).await;
@@ -99,7 +100,7 @@ async fn a_table_has_the_columns_of_the_crd() {
 #[tokio::test]
 async fn a_crd_without_columns_shows_the_age() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     plane.advance(Duration::from_secs(7));
     let table = plane.get_as(THINGS, TABLE).await.value();

@@ -2,35 +2,35 @@
 
 use std::time::Duration;
 
-use crate::objects::{MAPS, THINGS, anything, map, things};
+use crate::objects::{CONFIG_MAPS, THINGS, any_schema, config_map, thing_crd};
 use machinery::{Value, json};
 use testenv::TestEnv;
 
 #[tokio::test]
 async fn planes_are_isolated_from_each_other() {
     let (one, two) = (TestEnv::start().await, TestEnv::start().await);
-    let mut watch = two.watch(&format!("{MAPS}?watch=1")).await;
-    one.create(MAPS, &map("a", &json!({}))).await;
-    one.install_crd(&things(&anything())).await;
-    assert_eq!(two.get(&format!("{MAPS}/a")).await.0, 404);
+    let mut watch = two.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
+    one.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    one.install_crd(&thing_crd(&any_schema())).await;
+    assert_eq!(two.get(&format!("{CONFIG_MAPS}/a")).await.0, 404);
     assert_eq!(two.get(THINGS).await.0, 404);
-    two.create(MAPS, &map("b", &json!({}))).await;
+    two.create(CONFIG_MAPS, &config_map("b", &json!({}))).await;
     assert_eq!(watch.next_summary().await, "ADDED b");
     one.advance(Duration::from_mins(1));
-    let created = two.create(MAPS, &map("c", &json!({}))).await;
+    let created = two.create(CONFIG_MAPS, &config_map("c", &json!({}))).await;
     assert_eq!(created["metadata"]["creationTimestamp"], "2024-01-01T00:00:00Z");
 }
 
 /// The responses of a plane to fixed requests.
-async fn history(seed: u64) -> Value {
+async fn responses(seed: u64) -> Value {
     let plane = TestEnv::builder().seed(seed).start().await;
-    plane.create(MAPS, &json!({"metadata": {"generateName": "web-"}})).await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &json!({"metadata": {"generateName": "web-"}})).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     let service = json!({"metadata": {"name": "s"},
         "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
     plane.create("/api/v1/namespaces/default/services", &service).await;
     let mut all = Vec::new();
-    for path in ["/api/v1/namespaces", "/api/v1/services", MAPS] {
+    for path in ["/api/v1/namespaces", "/api/v1/services", CONFIG_MAPS] {
         all.push(plane.read(path).await);
     }
     all.into()
@@ -38,9 +38,9 @@ async fn history(seed: u64) -> Value {
 
 #[tokio::test]
 async fn the_same_seed_gives_the_same_names_uids_and_ports() {
-    let first = history(3).await;
-    assert_eq!(first, history(3).await);
-    let other = history(4).await;
+    let first = responses(3).await;
+    assert_eq!(first, responses(3).await);
+    let other = responses(4).await;
     let uid = |it: &Value| it[2]["items"][0]["metadata"]["uid"].clone();
     assert_ne!(uid(&first), uid(&other));
 }

@@ -1,9 +1,9 @@
-//! Unread watches: their memory is bounded by the log.
+//! Unread watches: their memory is bounded by the event log.
 
 use http_body_util::BodyExt;
 
-use crate::objects::{THINGS, anything, thing, things};
-use crate::watch::forget;
+use crate::objects::{THINGS, any_schema, thing, thing_crd};
+use crate::watch::overflow_event_log;
 use machinery::json;
 use testenv::TestEnv;
 use testenv::media_type::JSON;
@@ -11,7 +11,7 @@ use testenv::media_type::JSON;
 /// A plane with the objects `a`, which fills the first chunk of a watch, and `b`.
 async fn plane() -> TestEnv {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     plane.create(THINGS, &thing("a", &json!({"bulk": "x".repeat(70_000)}))).await;
     plane.create(THINGS, &thing("b", &json!({"turn": 0}))).await;
     plane
@@ -23,7 +23,7 @@ async fn an_unread_watch_does_not_retain_replaced_objects() {
     let mut watch = plane.watch(&format!("{THINGS}?watch=1")).await;
     assert_eq!(watch.next_summary().await, "ADDED a");
     plane.merge(&format!("{THINGS}/b"), &json!({"spec": {"turn": 1}})).await;
-    forget(&plane).await;
+    overflow_event_log(&plane).await;
     let status = watch.expect("ERROR").await;
     assert_eq!((&status["code"], &status["reason"]), (&json!(410), &json!("Expired")));
     assert_eq!(watch.next().await, None);
@@ -66,8 +66,8 @@ async fn a_large_event_that_leaves_the_log_while_it_is_read_ends_the_watch() {
     let bulk = "y".repeat(300_000);
     plane.merge(&format!("{THINGS}/b"), &json!({"spec": {"bulk": bulk}})).await;
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
-    assert!(first.len() < bulk.len(), "a part of it");
-    forget(&plane).await;
+    assert!(first.len() < bulk.len(), "the first frame has the whole event");
+    overflow_event_log(&plane).await;
     let rest = body.collect().await.unwrap().to_bytes();
     assert!(rest.is_empty(), "{} bytes came after it", rest.len());
 }

@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use crate::objects::{MAPS, map};
+use crate::objects::{CONFIG_MAPS, config_map};
 use apiserver::auth::authentication::token::TokenFile;
 use machinery::{Value, json};
 use testenv::media_type::JSON;
@@ -41,7 +41,7 @@ async fn identity(client: &Client) -> String {
     shown
 }
 
-type Sent<'a> = &'a [(&'static str, &'a [u8])];
+type Headers<'a> = &'a [(&'static str, &'a [u8])];
 
 #[tokio::test]
 async fn unreadable_impersonation_headers_are_refused() {
@@ -50,7 +50,7 @@ async fn unreadable_impersonation_headers_are_refused() {
     const UID: &str = "impersonate-uid";
     let plane = plane().await;
     let root = "root [system:masters system:authenticated]";
-    let cases: [(Sent<'_>, &str); 19] = [
+    let cases: [(Headers<'_>, &str); 19] = [
         (&[(NAME, "jörg".as_bytes())], "jörg [system:authenticated]"),
         (&[(NAME, b"j\xf6rg")], "400"),
         (&[(NAME, b"j\xf6rg"), (NAME, b"alice")], "400"),
@@ -104,7 +104,7 @@ async fn an_unreadable_token_is_refused_as_unknown() {
     let unknown = b"base64url.bearer.authorization.k8s.io.eA,v4";
     let socket: [(&'static str, &[u8]); 2] =
         [("connection", b"Upgrade"), ("upgrade", b"websocket")];
-    let cases: [(Sent<'_>, &str); 11] = [
+    let cases: [(Headers<'_>, &str); 11] = [
         (&[(TOKEN, b"Bearer t-root")], root),
         (&[(TOKEN, b"Bearer t-root x")], root),
         (&[(TOKEN, b"Bearer t-root"), (TOKEN, b"Bearer \xff")], root),
@@ -132,7 +132,7 @@ async fn an_unreadable_media_type_is_refused_as_unknown() {
     let plane = plane().await;
     let root = plane.bearer("t-root");
     let accept = |value: &[u8]| root.with_header("accept", value);
-    for path in [MAPS, "/apis", "/openapi/v2"] {
+    for path in [CONFIG_MAPS, "/apis", "/openapi/v2"] {
         for (value, expect) in
             [(&b"\xff"[..], 406), (b"application/json\xff", 406), (b"\xff, application/json", 200)]
         {
@@ -140,16 +140,16 @@ async fn an_unreadable_media_type_is_refused_as_unknown() {
             assert_eq!(found, expect, "{path} {value:?}");
         }
     }
-    let object = map("a", &json!({})).to_string();
-    let sent = root.send(Method::POST, MAPS, &b"application/json\xff"[..], object);
+    let object = config_map("a", &json!({})).to_string();
+    let sent = root.send(Method::POST, CONFIG_MAPS, &b"application/json\xff"[..], object);
     assert_eq!(code(sent).await, 415);
 }
 
 #[tokio::test]
 async fn unreadable_options_are_refused_and_nothing_is_deleted() {
     let plane = plane().await;
-    plane.create(MAPS, &map("kept", &json!({}))).await;
-    let path = format!("{MAPS}/kept");
+    plane.create(CONFIG_MAPS, &config_map("kept", &json!({}))).await;
+    let path = format!("{CONFIG_MAPS}/kept");
     let bodies = [
         json!({"dryRun": [null]}),
         json!({"dryRun": "All"}),
@@ -188,7 +188,7 @@ async fn unreadable_options_are_refused_and_nothing_is_deleted() {
 #[tokio::test]
 async fn unreadable_parameters_are_refused() {
     let plane = plane().await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     let queries = [
         "limit=%ff",
         "limit=x",
@@ -204,14 +204,14 @@ async fn unreadable_parameters_are_refused() {
         "watch=1&resourceVersion=x",
     ];
     for query in queries {
-        let (code, answer) = plane.get(&format!("{MAPS}?{query}")).await;
+        let (code, answer) = plane.get(&format!("{CONFIG_MAPS}?{query}")).await;
         // Upstream: an invalid revision of a watch is an internal error.
         assert!(matches!(code, 400 | 422 | 500), "{query}: {code} {answer}");
     }
     let update = |version: Value| json!({"metadata": {"name": "a", "resourceVersion": version}, "data": {"b": "c"}});
     for version in [json!("x"), json!("\u{fffd}"), json!(5), json!("-1"), json!("1e3")] {
-        let (code, answer) = plane.put(&format!("{MAPS}/a"), &update(version.clone())).await;
+        let (code, answer) = plane.put(&format!("{CONFIG_MAPS}/a"), &update(version.clone())).await;
         assert!(matches!(code, 400 | 409 | 422 | 500), "{version}: {code} {answer}");
     }
-    assert_eq!(plane.read(&format!("{MAPS}/a")).await["data"], Value::Null);
+    assert_eq!(plane.read(&format!("{CONFIG_MAPS}/a")).await["data"], Value::Null);
 }

@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use crate::objects::{MAPS, THINGS, labeled, map, thing, things};
+use crate::objects::{CONFIG_MAPS, THINGS, config_map, labeled, thing, thing_crd};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, JSON_PATCH, MERGE_PATCH};
@@ -11,7 +11,7 @@ use testenv::media_type::{JSON, JSON_PATCH, MERGE_PATCH};
 async fn plane(properties: &Value) -> TestEnv {
     let plane = TestEnv::start().await;
     let spec = json!({"type": "object", "properties": properties});
-    plane.install_crd(&things(&json!({"type": "object", "properties": {"spec": spec}}))).await;
+    plane.install_crd(&thing_crd(&json!({"type": "object", "properties": {"spec": spec}}))).await;
     plane
 }
 
@@ -37,8 +37,8 @@ async fn unknown_metadata_of_embedded_resources_is_reported_last() {
     let embedded = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"odd": 1}});
     let body = thing("a", &json!({"a": embedded, "z": {"odd": 1}})).to_string();
     let reply = plane.send(Method::POST, THINGS, JSON, body).await;
-    let told = ["unknown field \"spec.z.odd\"", "unknown field \"spec.a.metadata.odd\""];
-    assert_eq!((reply.code, reply.warnings()), (201, told.map(str::to_owned).to_vec()));
+    let expected = ["unknown field \"spec.z.odd\"", "unknown field \"spec.a.metadata.odd\""];
+    assert_eq!((reply.code, reply.warnings()), (201, expected.map(str::to_owned).to_vec()));
 }
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -139,40 +139,40 @@ async fn a_set_can_have_an_equal_integer_and_float() {
 async fn repeated_keys_of_yaml_are_one_error_in_strict_validation() {
     let plane = TestEnv::start().await;
     let body = "metadata:\n  name: a\n  name: a\ndata:\n  k: v\n  k: w\nodd: 1\n";
-    let path = format!("{MAPS}?fieldValidation=Strict");
+    let path = format!("{CONFIG_MAPS}?fieldValidation=Strict");
     let reply = plane.send(Method::POST, &path, YAML, body).await;
     let why = "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: yaml: unmarshal errors:\n  line 3: key \"name\" already set in map\n  line 6: key \"k\" already set in map, unknown field \"odd\"";
     assert_eq!((reply.code, reply.value()["message"].as_str()), (400, Some(why)));
-    let path = format!("{MAPS}?fieldValidation=Warn");
-    let told = [
+    let path = format!("{CONFIG_MAPS}?fieldValidation=Warn");
+    let expected = [
         "line 3: key \"name\" already set in map",
         "line 6: key \"k\" already set in map",
         "unknown field \"odd\"",
     ];
-    assert_eq!(plane.send(Method::POST, &path, YAML, body).await.warnings(), told);
+    assert_eq!(plane.send(Method::POST, &path, YAML, body).await.warnings(), expected);
 }
 
 #[tokio::test]
 async fn a_sent_generation_is_stored_for_kinds_without_one() {
     let plane = plane(&json!({})).await;
-    let mut config_map = map("a", &json!({"k": "v"}));
+    let mut config_map = config_map("a", &json!({"k": "v"}));
     config_map["metadata"]["generation"] = 7.into();
-    assert_eq!(plane.create(MAPS, &config_map).await["metadata"]["generation"], 7);
+    assert_eq!(plane.create(CONFIG_MAPS, &config_map).await["metadata"]["generation"], 7);
     let patch = json!({"metadata": {"generation": 9}, "data": {"k": "w"}});
-    let merged = plane.merge(&format!("{MAPS}/a"), &patch).await;
+    let merged = plane.merge(&format!("{CONFIG_MAPS}/a"), &patch).await;
     assert_eq!(merged["metadata"]["generation"], 7);
     let mut custom = thing("a", &json!({}));
     custom["metadata"]["generation"] = 7.into();
     assert_eq!(plane.create(THINGS, &custom).await["metadata"]["generation"], 1);
     config_map["metadata"] = json!({"name": "b", "generation": -1});
-    assert_eq!(plane.post(MAPS, &config_map).await.0, 422);
+    assert_eq!(plane.post(CONFIG_MAPS, &config_map).await.0, 422);
 }
 
 #[tokio::test]
 async fn empty_managed_fields_reset_those_of_built_in_kinds() {
     let plane = plane(&json!({})).await;
     for (path, object, lists) in [
-        (MAPS, labeled("a", "k", "v"), [json!([]), json!([{}])]),
+        (CONFIG_MAPS, labeled("a", "k", "v"), [json!([]), json!([{}])]),
         (THINGS, thing("a", &json!({})), [json!([{}]), json!([{}])]),
     ] {
         for list in lists {
@@ -186,9 +186,9 @@ async fn empty_managed_fields_reset_those_of_built_in_kinds() {
             plane.delete(&at).await;
         }
     }
-    let mut stored = plane.create(MAPS, &labeled("b", "k", "v")).await;
+    let mut stored = plane.create(CONFIG_MAPS, &labeled("b", "k", "v")).await;
     stored["metadata"]["managedFields"] = json!([]);
-    let (code, updated) = plane.put(&format!("{MAPS}/b"), &stored).await;
+    let (code, updated) = plane.put(&format!("{CONFIG_MAPS}/b"), &stored).await;
     assert_eq!((code, &updated["metadata"]["managedFields"]), (200, &Value::Null));
 }
 
@@ -196,23 +196,23 @@ async fn empty_managed_fields_reset_those_of_built_in_kinds() {
 async fn duplicate_keys_in_unknown_fields_of_built_in_kinds_are_not_reported() {
     let plane = plane(&json!({})).await;
     let body = r#"{"metadata": {"name": "a", "name": "a"}, "odd": {"k": 1, "k": 2}, "odd": 1}"#;
-    let reply = plane.send(Method::POST, &format!("{MAPS}?dryRun=All"), JSON, body).await;
-    let told = ["duplicate field \"metadata.name\"", "unknown field \"odd\""];
-    assert_eq!((reply.code, reply.warnings()), (201, told.map(str::to_owned).to_vec()));
+    let reply = plane.send(Method::POST, &format!("{CONFIG_MAPS}?dryRun=All"), JSON, body).await;
+    let expected = ["duplicate field \"metadata.name\"", "unknown field \"odd\""];
+    assert_eq!((reply.code, reply.warnings()), (201, expected.map(str::to_owned).to_vec()));
     let body = thing_of(r#"{"odd": 1, "odd": 2}"#);
     let reply = plane.send(Method::POST, &format!("{THINGS}?dryRun=All"), JSON, body).await;
-    let told = ["duplicate field \"spec.odd\"", "unknown field \"spec.odd\""];
-    assert_eq!((reply.code, reply.warnings()), (201, told.map(str::to_owned).to_vec()));
+    let expected = ["duplicate field \"spec.odd\"", "unknown field \"spec.odd\""];
+    assert_eq!((reply.code, reply.warnings()), (201, expected.map(str::to_owned).to_vec()));
 }
 
 #[tokio::test]
 async fn a_slash_before_the_core_version_is_ignored() {
     let plane = plane(&json!({})).await;
-    let mut config_map = map("a", &json!({"k": "v"}));
+    let mut config_map = config_map("a", &json!({"k": "v"}));
     config_map["apiVersion"] = "/v1".into();
     config_map["kind"] = "ConfigMap".into();
-    assert_eq!(plane.create(MAPS, &config_map).await["apiVersion"], "v1");
-    let at = format!("{MAPS}/a?fieldManager=m&force=true");
+    assert_eq!(plane.create(CONFIG_MAPS, &config_map).await["apiVersion"], "v1");
+    let at = format!("{CONFIG_MAPS}/a?fieldManager=m&force=true");
     let apply = "application/apply-patch+yaml";
     let reply = plane.send(Method::PATCH, &at, apply, config_map.to_string()).await;
     assert_eq!((reply.code, &reply.value()["apiVersion"]), (200, &json!("v1")));

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 
-use crate::objects::{MAPS, THINGS, anything, labeled, map, thing, things};
+use crate::objects::{CONFIG_MAPS, THINGS, any_schema, config_map, labeled, thing, thing_crd};
 use machinery::{Value, json};
 use testenv::media_type::{JSON, TABLE};
 use testenv::{START, TestEnv, Watch};
 
-/// Writes things until the log, which holds 64 MiB, has dropped all earlier events.
-pub(crate) async fn forget(plane: &TestEnv) {
+/// Writes things until the event log, which holds 64 MiB, has dropped all earlier events.
+pub(crate) async fn overflow_event_log(plane: &TestEnv) {
     plane.create(THINGS, &thing("zz", &json!({"bulk": "x".repeat(1_400_000)}))).await;
     for turn in 0..50 {
         plane.merge(&format!("{THINGS}/zz"), &json!({"spec": {"turn": turn}})).await;
@@ -29,16 +29,19 @@ fn revision(object: &Value) -> &str {
 #[tokio::test]
 async fn a_watch_resumes_without_a_gap_or_a_repetition() {
     let plane = TestEnv::start().await;
-    let list = plane.read(MAPS).await;
+    let list = plane.read(CONFIG_MAPS).await;
     let mut from = revision(&list).to_owned();
     let mut written = Vec::new();
     let mut seen = Vec::new();
     for round in 0..4 {
         for index in 0..5 {
             let name = format!("m{round}-{index}");
-            written.push(revision(&plane.create(MAPS, &map(&name, &json!({}))).await).to_owned());
+            written.push(
+                revision(&plane.create(CONFIG_MAPS, &config_map(&name, &json!({}))).await)
+                    .to_owned(),
+            );
         }
-        let path = format!("{MAPS}?watch=1&resourceVersion={from}");
+        let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={from}");
         let mut watch = plane.watch(&path).await;
         // The next watch reads the last event of each round.
         while seen.len() < written.len() - 1 {
@@ -52,10 +55,10 @@ async fn a_watch_resumes_without_a_gap_or_a_repetition() {
 #[tokio::test]
 async fn watchers_of_the_same_format_share_the_encoding_of_an_event() {
     let plane = TestEnv::start().await;
-    let created = plane.create(MAPS, &map("a", &json!({"n": "0"}))).await;
-    let from = format!("{MAPS}?watch=1&resourceVersion={}", revision(&created));
+    let created = plane.create(CONFIG_MAPS, &config_map("a", &json!({"n": "0"}))).await;
+    let from = format!("{CONFIG_MAPS}?watch=1&resourceVersion={}", revision(&created));
     let partial = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-    let forms = [
+    let formats = [
         ("", JSON),
         ("&pretty=1", JSON),
         ("", partial),
@@ -65,7 +68,7 @@ async fn watchers_of_the_same_format_share_the_encoding_of_an_event() {
         ("", "application/vnd.kubernetes.protobuf;stream=watch"),
     ];
     let mut watches = Vec::new();
-    for (query, accept) in forms {
+    for (query, accept) in formats {
         let path = format!("{from}{query}");
         let pair =
             [plane.get_streaming(&path, accept).await, plane.get_streaming(&path, accept).await];
@@ -74,9 +77,9 @@ async fn watchers_of_the_same_format_share_the_encoding_of_an_event() {
     // Only the first event of a watch as a Table has columns.
     let mut late = None;
     for turn in ["1", "2"] {
-        let changed = plane.merge(&format!("{MAPS}/a"), &json!({"data": {"n": turn}})).await;
+        let changed = plane.merge(&format!("{CONFIG_MAPS}/a"), &json!({"data": {"n": turn}})).await;
         let mut events = Vec::new();
-        for ([one, other], (query, accept)) in watches.iter_mut().zip(forms) {
+        for ([one, other], (query, accept)) in watches.iter_mut().zip(formats) {
             let one = one.frame().await.unwrap().unwrap().into_data().unwrap();
             let other = other.frame().await.unwrap().unwrap().into_data().unwrap();
             assert_eq!(one, other);
@@ -88,8 +91,8 @@ async fn watchers_of_the_same_format_share_the_encoding_of_an_event() {
         }
         assert_eq!(events[0], events[1], "events are never indented");
         let different: HashSet<String> = events.into_iter().collect();
-        assert_eq!(different.len(), forms.len() - 1);
-        let path = format!("{MAPS}?watch=1&resourceVersion={}", revision(&changed));
+        assert_eq!(different.len(), formats.len() - 1);
+        let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={}", revision(&changed));
         late.get_or_insert(plane.get_streaming(&path, TABLE).await.into_body());
     }
     let event = late.unwrap().frame().await.unwrap().unwrap().into_data().unwrap();
@@ -99,9 +102,9 @@ async fn watchers_of_the_same_format_share_the_encoding_of_an_event() {
 #[tokio::test]
 async fn the_age_in_a_row_is_computed_when_it_is_sent() {
     let plane = TestEnv::start().await;
-    let from = revision(&plane.create(MAPS, &map("a", &json!({}))).await).to_owned();
-    plane.create(MAPS, &map("b", &json!({}))).await;
-    let path = format!("{MAPS}?watch=1&resourceVersion={from}");
+    let from = revision(&plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await).to_owned();
+    plane.create(CONFIG_MAPS, &config_map("b", &json!({}))).await;
+    let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={from}");
     for age in ["0s", "15s"] {
         let mut events = plane.get_streaming(&path, TABLE).await.into_body();
         let event = events.frame().await.unwrap().unwrap().into_data().unwrap();
@@ -114,11 +117,11 @@ async fn the_age_in_a_row_is_computed_when_it_is_sent() {
 #[tokio::test]
 async fn a_long_history_is_sent_in_order() {
     let plane = TestEnv::start().await;
-    let created = plane.create(MAPS, &map("a", &json!({"n": "0"}))).await;
-    let path = format!("{MAPS}?watch=1&resourceVersion={}", revision(&created));
+    let created = plane.create(CONFIG_MAPS, &config_map("a", &json!({"n": "0"}))).await;
+    let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={}", revision(&created));
     let mut watch = plane.watch(&path).await;
     for turn in 1..=400 {
-        plane.merge(&format!("{MAPS}/a"), &json!({"data": {"n": turn.to_string()}})).await;
+        plane.merge(&format!("{CONFIG_MAPS}/a"), &json!({"data": {"n": turn.to_string()}})).await;
     }
     for turn in 1..=400 {
         assert_eq!(watch.expect("MODIFIED").await["data"]["n"], turn.to_string());
@@ -128,34 +131,39 @@ async fn a_long_history_is_sent_in_order() {
 #[tokio::test]
 async fn objects_that_start_or_stop_matching_are_added_or_deleted() {
     let plane = TestEnv::start().await;
-    let path = format!("{MAPS}?watch=1&labelSelector=tier%3Dfront");
+    let path = format!("{CONFIG_MAPS}?watch=1&labelSelector=tier%3Dfront");
     let mut watch = plane.watch(&path).await;
-    let object = format!("{MAPS}/a");
-    plane.create(MAPS, &labeled("a", "tier", "back")).await;
+    let object = format!("{CONFIG_MAPS}/a");
+    plane.create(CONFIG_MAPS, &labeled("a", "tier", "back")).await;
     plane.merge(&object, &json!({"metadata": {"labels": {"tier": "front"}}})).await;
     assert_eq!(watch.expect("ADDED").await["metadata"]["name"], "a");
     plane.merge(&object, &json!({"data": {"k": "v"}})).await;
     assert_eq!(watch.expect("MODIFIED").await["data"]["k"], "v");
     let gone = plane.merge(&object, &json!({"metadata": {"labels": {"tier": "back"}}})).await;
     let deleted = watch.expect("DELETED").await;
-    assert_eq!(deleted["metadata"]["labels"]["tier"], "front", "as it was seen last");
-    assert_eq!(revision(&deleted), revision(&gone), "when it went");
+    assert_eq!(deleted["metadata"]["labels"]["tier"], "front", "the last state that matched");
+    assert_eq!(revision(&deleted), revision(&gone), "the revision of the change");
     plane.delete(&object).await;
-    plane.create(MAPS, &labeled("b", "tier", "front")).await;
-    assert_eq!(watch.next_summary().await, "ADDED b", "its end is no news");
+    plane.create(CONFIG_MAPS, &labeled("b", "tier", "front")).await;
+    assert_eq!(
+        watch.next_summary().await,
+        "ADDED b",
+        "the deletion of an object that does not match is not reported"
+    );
 }
 
 #[tokio::test]
 async fn a_watch_reports_only_its_namespace_and_name() {
     let plane = TestEnv::start().await;
-    let mut named = plane.watch(&format!("{MAPS}?watch=1&fieldSelector=metadata.name%3Db")).await;
-    let now = plane.read(MAPS).await;
+    let mut named =
+        plane.watch(&format!("{CONFIG_MAPS}?watch=1&fieldSelector=metadata.name%3Db")).await;
+    let now = plane.read(CONFIG_MAPS).await;
     let now = revision(&now);
     let from_now = format!("/api/v1/configmaps?watch=1&resourceVersion={now}");
     let mut all = plane.watch(&from_now).await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    plane.create("/api/v1/namespaces/kube-system/configmaps", &map("b", &json!({}))).await;
-    plane.create(MAPS, &map("b", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    plane.create("/api/v1/namespaces/kube-system/configmaps", &config_map("b", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("b", &json!({}))).await;
     assert_eq!(named.expect("ADDED").await["metadata"]["namespace"], "default");
     for expected in ["ADDED a", "ADDED b", "ADDED b"] {
         assert_eq!(all.next_summary().await, expected);
@@ -165,10 +173,10 @@ async fn a_watch_reports_only_its_namespace_and_name() {
 #[tokio::test]
 async fn a_watch_without_a_revision_starts_with_existing_objects() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    plane.create(MAPS, &map("b", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("b", &json!({}))).await;
     for start in ["", "&resourceVersion=0"] {
-        let mut watch = plane.watch(&format!("{MAPS}?watch=1{start}")).await;
+        let mut watch = plane.watch(&format!("{CONFIG_MAPS}?watch=1{start}")).await;
         assert_eq!(
             (watch.next_summary().await, watch.next_summary().await),
             ("ADDED a".into(), "ADDED b".into())
@@ -179,10 +187,10 @@ async fn a_watch_without_a_revision_starts_with_existing_objects() {
 #[tokio::test]
 async fn initial_events_end_with_a_bookmark_and_the_watch_continues() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    let last = plane.create(MAPS, &map("b", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    let last = plane.create(CONFIG_MAPS, &config_map("b", &json!({}))).await;
     let path = format!(
-        "{MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+        "{CONFIG_MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     );
     let mut watch = plane.watch(&path).await;
     assert_eq!(
@@ -195,21 +203,21 @@ async fn initial_events_end_with_a_bookmark_and_the_watch_continues() {
         (bookmark["kind"].as_str(), revision(&bookmark)),
         (Some("ConfigMap"), revision(&last))
     );
-    plane.delete(&format!("{MAPS}/a")).await;
+    plane.delete(&format!("{CONFIG_MAPS}/a")).await;
     assert_eq!(watch.next_summary().await, "DELETED a");
 }
 
 #[tokio::test]
 async fn a_bookmark_is_sent_every_minute_and_covers_filtered_events() {
     let plane = TestEnv::start().await;
-    let list = plane.read(MAPS).await;
+    let list = plane.read(CONFIG_MAPS).await;
     let from = revision(&list);
-    let path = format!("{MAPS}?watch=1&resourceVersion={from}&allowWatchBookmarks=true");
+    let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={from}&allowWatchBookmarks=true");
     let mut watch = plane.watch(&path).await;
     let secrets = "/api/v1/namespaces/default/secrets";
     let other = plane.create(secrets, &json!({"metadata": {"name": "s"}})).await;
     plane.advance(Duration::from_secs(59));
-    let seen = plane.create(MAPS, &map("a", &json!({}))).await;
+    let seen = plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     assert_eq!(watch.next_summary().await, "ADDED a");
     plane.advance(Duration::from_secs(1));
     assert_eq!(revision(&watch.expect("BOOKMARK").await), revision(&seen));
@@ -222,10 +230,10 @@ async fn a_bookmark_is_sent_every_minute_and_covers_filtered_events() {
 }
 
 /// The type of an event that is available without waiting, or "" if there is none.
-async fn at_once(watch: &mut Watch) -> String {
+async fn available_event(watch: &mut Watch) -> String {
     let mut next = pin!(watch.next());
-    let looked = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await;
-    match looked {
+    let polled = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await;
+    match polled {
         Poll::Ready(event) => event.expect("the watch goes on").0,
         Poll::Pending => String::new(),
     }
@@ -234,28 +242,28 @@ async fn at_once(watch: &mut Watch) -> String {
 #[tokio::test]
 async fn a_bookmark_is_sent_in_time_after_other_events() {
     let plane = TestEnv::start().await;
-    let list = plane.read(MAPS).await;
+    let list = plane.read(CONFIG_MAPS).await;
     let from = revision(&list);
-    let path = format!("{MAPS}?watch=1&resourceVersion={from}&allowWatchBookmarks=true");
+    let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={from}&allowWatchBookmarks=true");
     let mut watch = plane.watch(&format!("{path}&labelSelector=tier%3Dfront")).await;
-    assert_eq!(at_once(&mut watch).await, "");
-    plane.create(MAPS, &labeled("a", "tier", "back")).await;
-    plane.read(MAPS).await;
-    assert_eq!(at_once(&mut watch).await, "", "it is not for this watch");
+    assert_eq!(available_event(&mut watch).await, "");
+    plane.create(CONFIG_MAPS, &labeled("a", "tier", "back")).await;
+    plane.read(CONFIG_MAPS).await;
+    assert_eq!(available_event(&mut watch).await, "", "the object does not match");
     plane.advance(Duration::from_mins(1));
-    assert_eq!(at_once(&mut watch).await, "BOOKMARK");
-    assert_eq!(at_once(&mut watch).await, "");
-    plane.create(MAPS, &labeled("b", "tier", "front")).await;
-    plane.read(MAPS).await;
+    assert_eq!(available_event(&mut watch).await, "BOOKMARK");
+    assert_eq!(available_event(&mut watch).await, "");
+    plane.create(CONFIG_MAPS, &labeled("b", "tier", "front")).await;
+    plane.read(CONFIG_MAPS).await;
     plane.advance(Duration::from_mins(1));
-    assert_eq!(at_once(&mut watch).await, "ADDED", "both are due");
-    assert_eq!(at_once(&mut watch).await, "BOOKMARK");
+    assert_eq!(available_event(&mut watch).await, "ADDED", "the event comes before the bookmark");
+    assert_eq!(available_event(&mut watch).await, "BOOKMARK");
 }
 
 #[tokio::test]
 async fn a_watch_ends_at_its_timeout_after_a_bookmark() {
     let plane = TestEnv::start().await;
-    let path = format!("{MAPS}?watch=1&resourceVersion=0&timeoutSeconds=10");
+    let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion=0&timeoutSeconds=10");
     let mut plain = plane.watch(&path).await;
     let mut marked = plane.watch(&format!("{path}&allowWatchBookmarks=true")).await;
     let bookmark = marked.expect("BOOKMARK").await;
@@ -263,7 +271,7 @@ async fn a_watch_ends_at_its_timeout_after_a_bookmark() {
     plane.advance(Duration::from_secs(8));
     let bookmark = marked.expect("BOOKMARK").await;
     assert_eq!(bookmark["metadata"].get("annotations"), None);
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     assert_eq!(plain.next_summary().await, "ADDED a");
     assert_eq!(marked.next_summary().await, "ADDED a");
     plane.advance(Duration::from_secs(2));
@@ -273,12 +281,12 @@ async fn a_watch_ends_at_its_timeout_after_a_bookmark() {
 #[tokio::test]
 async fn a_watch_has_its_full_timeout_when_the_clock_is_set() {
     let plane = TestEnv::start().await;
-    let mut watch = plane.watch(&format!("{MAPS}?watch=1&timeoutSeconds=10")).await;
-    assert_eq!(at_once(&mut watch).await, "");
+    let mut watch = plane.watch(&format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=10")).await;
+    assert_eq!(available_event(&mut watch).await, "");
     plane.clock().jump(START + Duration::from_hours(1));
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     assert_eq!(watch.next_summary().await, "ADDED a");
-    assert_eq!(at_once(&mut watch).await, "");
+    assert_eq!(available_event(&mut watch).await, "");
     plane.clock().jump(START);
     plane.advance(Duration::from_secs(10));
     assert_eq!(watch.next().await, None);
@@ -287,12 +295,12 @@ async fn a_watch_has_its_full_timeout_when_the_clock_is_set() {
 #[tokio::test]
 async fn a_watch_from_before_the_log_gets_expired() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     let created = plane.create(THINGS, &thing("a", &json!({}))).await;
     let path = format!("{THINGS}?watch=1&resourceVersion={}", revision(&created));
     let mut idle = plane.watch(&path).await;
     plane.merge(&format!("{THINGS}/a"), &json!({"spec": {"k": "v"}})).await;
-    forget(&plane).await;
+    overflow_event_log(&plane).await;
     for watch in [&mut idle, &mut plane.watch(&path).await] {
         let error = watch.expect("ERROR").await;
         assert_eq!((&error["code"], &error["reason"]), (&json!(410), &json!("Expired")));
@@ -316,22 +324,22 @@ async fn invalid_watch_options_are_refused() {
         ("timeoutSeconds=soon", 400),
         ("labelSelector=a+b", 400),
     ] {
-        let (code, status) = plane.get(&format!("{MAPS}?watch=1&{query}")).await;
+        let (code, status) = plane.get(&format!("{CONFIG_MAPS}?watch=1&{query}")).await;
         assert_eq!(code, expected, "{query}: {status}");
     }
-    assert_eq!(plane.get_as(&format!("{MAPS}?watch=1"), "application/yaml").await.code, 406);
+    assert_eq!(plane.get_as(&format!("{CONFIG_MAPS}?watch=1"), "application/yaml").await.code, 406);
 }
 
 #[tokio::test]
 async fn a_watched_table_has_its_columns_once() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     let client = plane.with_header("accept", TABLE);
-    let mut watch = client.watch(&format!("{MAPS}?watch=1")).await;
+    let mut watch = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
     let first = watch.expect("ADDED").await;
     assert_eq!((&first["kind"], &first["rows"][0]["cells"][0]), (&json!("Table"), &json!("a")));
     assert_eq!(first["columnDefinitions"][0]["name"], "Name");
-    plane.create(MAPS, &map("b", &json!({}))).await;
+    plane.create(CONFIG_MAPS, &config_map("b", &json!({}))).await;
     let second = watch.expect("ADDED").await;
     assert_eq!(second["rows"][0]["cells"][0], "b");
     assert_eq!(second["columnDefinitions"], Value::Null);

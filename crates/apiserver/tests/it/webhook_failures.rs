@@ -2,17 +2,22 @@
 
 use futures_util::future::join_all;
 
-use crate::objects::{MAPS, map};
+use crate::objects::{CONFIG_MAPS, config_map};
 use crate::webhook_server::{WebhookServer, answer, patched};
-use crate::webhooks::{mutating, validating};
+use crate::webhooks::{configure_mutating_webhooks, configure_validating_webhooks};
 use machinery::{Value, json};
 use testenv::TestEnv;
 
 /// Checks the responses for a failing webhook `a.b.c` with the failure policies Fail and Ignore.
 async fn check(server: &WebhookServer, why: &str) {
     let plane = TestEnv::start().await;
-    validating(&plane, "c", &[server.hook("a.b.c", &json!({"timeoutSeconds": 1}))]).await;
-    let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
+    configure_validating_webhooks(
+        &plane,
+        "c",
+        &[server.hook("a.b.c", &json!({"timeoutSeconds": 1}))],
+    )
+    .await;
+    let (code, status) = plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     assert_eq!((code, &status["reason"]), (500, &json!("InternalError")));
     let why = why.replace("{port}", &server.port().to_string());
     assert_eq!(
@@ -21,9 +26,9 @@ async fn check(server: &WebhookServer, why: &str) {
     );
     let plane = TestEnv::start().await;
     let ignored = json!({"failurePolicy": "Ignore", "timeoutSeconds": 1});
-    validating(&plane, "c", &[server.hook("a.b.c", &ignored)]).await;
-    mutating(&plane, "c", &[server.hook("a.b.c", &ignored)]).await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
+    configure_validating_webhooks(&plane, "c", &[server.hook("a.b.c", &ignored)]).await;
+    configure_mutating_webhooks(&plane, "c", &[server.hook("a.b.c", &ignored)]).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     let metrics = plane.get("/metrics").await.1;
     for counted in [
         "# TYPE apiserver_admission_webhook_fail_open_count counter\n",
@@ -43,8 +48,8 @@ async fn an_unreachable_webhook_fails() {
     hook["clientConfig"]["url"] = "https://127.0.0.1:1/hook".into();
     assert_ne!(port, 1);
     let plane = TestEnv::start().await;
-    validating(&plane, "c", &[hook]).await;
-    let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
+    configure_validating_webhooks(&plane, "c", &[hook]).await;
+    let (code, status) = plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     assert_eq!(code, 500);
     assert_eq!(
         status["message"],
@@ -83,7 +88,7 @@ async fn a_webhook_with_an_error_status_fails() {
 }
 
 #[tokio::test]
-async fn a_webhook_with_an_endless_response_fails() {
+async fn a_webhook_with_a_response_over_the_size_limit_fails() {
     let server =
         WebhookServer::start(|_| std::future::ready((200, vec![b' '; 10 << 20].into()))).await;
     check(&server, "failed to call webhook: the response has more than 4194304 bytes").await;
@@ -93,10 +98,10 @@ async fn a_webhook_with_an_endless_response_fails() {
 async fn a_webhook_with_another_uid_fails() {
     let server = WebhookServer::answering(|_| json!({"uid": "another", "allowed": true})).await;
     let plane = TestEnv::start().await;
-    validating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
-    let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
+    configure_validating_webhooks(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
+    let (code, status) = plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     assert_eq!(code, 500);
-    let uid = server.asked()[0].1["request"]["uid"].as_str().unwrap().to_owned();
+    let uid = server.calls()[0].review["request"]["uid"].as_str().unwrap().to_owned();
     assert_eq!(
         status["message"],
         format!(
@@ -109,8 +114,8 @@ async fn a_webhook_with_another_uid_fails() {
 async fn a_validating_webhook_that_sends_a_patch_fails() {
     let server = WebhookServer::answering(|_| patched(&json!([]))).await;
     let plane = TestEnv::start().await;
-    validating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
-    let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
+    configure_validating_webhooks(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
+    let (code, status) = plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     assert_eq!(code, 500);
     assert_eq!(
         status["message"],
@@ -119,31 +124,31 @@ async fn a_validating_webhook_that_sends_a_patch_fails() {
 }
 
 /// The error message for a patch of a webhook.
-async fn patch_refused(patch: Value) -> String {
+async fn error_of_patch(patch: Value) -> String {
     let server = WebhookServer::patching(move |_| patch.clone()).await;
     let plane = TestEnv::start().await;
-    mutating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
-    let (code, status) = plane.post(MAPS, &map("a", &json!({"k": "v"}))).await;
+    configure_mutating_webhooks(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
+    let (code, status) = plane.post(CONFIG_MAPS, &config_map("a", &json!({"k": "v"}))).await;
     assert_eq!(code, 500, "{status}");
-    assert_eq!(plane.get(&format!("{MAPS}/a")).await.0, 404);
+    assert_eq!(plane.get(&format!("{CONFIG_MAPS}/a")).await.0, 404);
     status["message"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
 async fn a_patch_that_cannot_be_applied_fails() {
-    let message = patch_refused(json!({"op": "add"})).await;
+    let message = error_of_patch(json!({"op": "add"})).await;
     assert!(
         message.contains("\"a.b.c\": received undecodable patch in webhook response: "),
         "{message}"
     );
     let absent = json!([{"op": "remove", "path": "/data/absent"}]);
-    let message = patch_refused(absent).await;
+    let message = error_of_patch(absent).await;
     assert!(message.starts_with("Internal error occurred: operation 0 "), "{message}");
     let kind = json!([{"op": "replace", "path": "/kind", "value": "Secret"}]);
-    let message = patch_refused(kind).await;
+    let message = error_of_patch(kind).await;
     assert!(message.ends_with("is v1, Kind=Secret, not v1, Kind=ConfigMap"), "{message}");
     let unfit = json!([{"op": "replace", "path": "/data", "value": 7}]);
-    let message = patch_refused(unfit).await;
+    let message = error_of_patch(unfit).await;
     assert!(message.contains("cannot unmarshal number"), "{message}");
 }
 
@@ -155,9 +160,9 @@ async fn a_patch_of_a_deleted_object_fails() {
     })
     .await;
     let plane = TestEnv::start().await;
-    mutating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    let (code, status) = plane.delete(&format!("{MAPS}/a")).await;
+    configure_mutating_webhooks(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    let (code, status) = plane.delete(&format!("{CONFIG_MAPS}/a")).await;
     assert_eq!(code, 500);
     assert_eq!(
         status["message"],
@@ -170,8 +175,8 @@ async fn the_first_of_several_denials_is_reported_and_all_are_counted() {
     let server = WebhookServer::answering(|_| json!({"allowed": false})).await;
     let plane = TestEnv::start().await;
     let hooks = [server.hook("z.b.c", &json!({})), server.hook("a.b.c", &json!({}))];
-    validating(&plane, "c", &hooks).await;
-    let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
+    configure_validating_webhooks(&plane, "c", &hooks).await;
+    let (code, status) = plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await;
     assert_eq!(code, 400);
     assert_eq!(
         status["message"],
@@ -205,11 +210,16 @@ async fn a_hanging_webhook_delays_no_other_request() {
         }
     })
     .await;
-    validating(&plane, "c", &[server.hook("a.b.c", &json!({"timeoutSeconds": 30}))]).await;
-    let maps: Vec<Value> = (0..200).map(|it| map(&format!("m{it}"), &json!({}))).collect();
-    let waiting = join_all(maps.iter().map(|it| plane.post(MAPS, it)));
+    configure_validating_webhooks(
+        &plane,
+        "c",
+        &[server.hook("a.b.c", &json!({"timeoutSeconds": 30}))],
+    )
+    .await;
+    let maps: Vec<Value> = (0..200).map(|it| config_map(&format!("m{it}"), &json!({}))).collect();
+    let waiting = join_all(maps.iter().map(|it| plane.post(CONFIG_MAPS, it)));
     let others = async {
-        while server.asked().len() < maps.len() {
+        while server.calls().len() < maps.len() {
             tokio::task::yield_now().await;
         }
         for index in 0..20 {

@@ -13,13 +13,18 @@ use machinery::{Value, json};
 /// A response: its code and its body.
 pub(crate) type Answer = (u16, Bytes);
 
-/// A call: the path with its query, and the review.
-pub(crate) type Asked = (String, Value);
+/// A call of the webhook.
+#[derive(Debug, Clone)]
+pub(crate) struct WebhookCall {
+    /// The path with its query.
+    pub(crate) target: String,
+    pub(crate) review: Value,
+}
 
 /// See the [module documentation](self).
 pub(crate) struct WebhookServer {
     https: Https,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    calls: Arc<Mutex<Vec<WebhookCall>>>,
 }
 
 impl WebhookServer {
@@ -29,12 +34,12 @@ impl WebhookServer {
         F: Fn(Value) -> A + Send + Sync + 'static,
         A: Future<Output = Answer> + Send + 'static,
     {
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let noted = Arc::clone(&asked);
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let recorded = Arc::clone(&calls);
         let https = Https::start("hook.default.svc", move |request: Request<Bytes>| {
             let target = request.uri().path_and_query().unwrap().to_string();
             let review: Value = serde_json::from_slice(request.body()).unwrap();
-            noted.lock().unwrap().push((target, review.clone()));
+            recorded.lock().unwrap().push(WebhookCall { target, review: review.clone() });
             let answer = behavior(review);
             async move {
                 let (code, body) = answer.await;
@@ -42,7 +47,7 @@ impl WebhookServer {
             }
         })
         .await;
-        Self { https, asked }
+        Self { https, calls }
     }
 
     /// Starts a webhook with an immediate response.
@@ -67,13 +72,14 @@ impl WebhookServer {
 
     /// The `clientConfig` of the webhook.
     pub(crate) fn client_config(&self) -> Value {
-        json!({"url": format!("https://{}/hook", self.https.address), "caBundle": self.https.bundle()})
+        let url = format!("https://{}/hook", self.https.address);
+        json!({"url": url, "caBundle": self.https.ca_bundle()})
     }
 
     /// The `clientConfig` with the service `hook` in the default namespace.
     pub(crate) fn service_config(&self) -> Value {
         let service = json!({"namespace": "default", "name": "hook", "path": "/behind"});
-        json!({"service": service, "caBundle": self.https.bundle()})
+        json!({"service": service, "caBundle": self.https.ca_bundle()})
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -95,14 +101,14 @@ impl WebhookServer {
     }
 
     /// The calls so far.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
+    pub(crate) fn calls(&self) -> Vec<WebhookCall> {
+        self.calls.lock().unwrap().clone()
     }
 
     /// The names of the objects in the calls.
     pub(crate) fn names(&self) -> Vec<String> {
-        let name = |(_, review): Asked| review["request"]["name"].as_str().unwrap().to_owned();
-        self.asked().into_iter().map(name).collect()
+        let name = |call: WebhookCall| call.review["request"]["name"].as_str().unwrap().to_owned();
+        self.calls().into_iter().map(name).collect()
     }
 }
 

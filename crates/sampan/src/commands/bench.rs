@@ -26,7 +26,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 
 use crate::kubeconfig;
-use crate::output::{note, say};
+use crate::output::{print_line, print_note};
 use crate::stop_signals::StopSignals;
 use endpoint::Endpoint;
 use fixtures::Fixtures;
@@ -174,13 +174,13 @@ impl Operation {
 pub(crate) async fn run(args: BenchArgs) -> Result<()> {
     let (report, ended) = measure(&args, interrupted).await?;
     if !report.rows.is_empty() {
-        say(&match args.output {
+        print_line(&match args.output {
             Format::Table => format!("{} ({})\n{}", report.server, report.version, report.table()),
             Format::Json => serde_json::to_string_pretty(&report)?,
         })?;
     }
     for failure in report.failures.iter().take(PRINTED_FAILURES) {
-        note(&format!("failed: {failure}"));
+        print_note(&format!("failed: {failure}"));
     }
     ended?;
     if report.failed() > 0 {
@@ -270,7 +270,7 @@ async fn measure_all(args: &BenchArgs, session: &Session<'_>, report: &mut Repor
 async fn remove(fixtures: &Fixtures<'_>) -> Result<()> {
     fixtures.remove().await?;
     if !fixtures.namespace_is_deleted().await {
-        note(&format!(
+        print_note(&format!(
             "namespace {} is empty and stays Terminating until the server's namespace controller, \
              if it runs one, removes it",
             fixtures.namespace

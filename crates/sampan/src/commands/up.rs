@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::kubeconfig::{self, Entry, Merged};
 use crate::memory_limit;
-use crate::output::{note, say};
+use crate::output::{print_line, print_note};
 use crate::stop_signals::StopSignals;
 use apiserver::auth::authentication::token::TokenFile;
 use apiserver::auth::authorization::Authorizer;
@@ -99,7 +99,7 @@ pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
     let announced = announce(&args, &server, started);
     if announced.is_ok() {
         signals.recv().await;
-        note("stopping");
+        print_note("stopping");
     }
     // The store must be closed also if the announcement failed.
     let stopped = server.stop().await.context("some tasks did not stop in time");
@@ -114,15 +114,17 @@ fn announce(args: &UpArgs, server: &Server, started: Instant) -> Result<()> {
         None => kubeconfig::default_path()?,
     };
     let Merged { previous_server, is_current } = write_kubeconfig(&path, server, &url)?;
-    say(&url)?;
-    note(&format!("kubeconfig {} (context {NAME})", path.display()));
+    print_line(&url)?;
+    print_note(&format!("kubeconfig {} (context {NAME})", path.display()));
     if let Some(previous) = previous_server.filter(|it| *it != url) {
-        note(&format!("context {NAME} previously named {previous}"));
+        print_note(&format!("context {NAME} previously named {previous}"));
     }
     if !is_current {
-        note(&format!("another context is the current one: kubectl config use-context {NAME}"));
+        print_note(&format!(
+            "another context is the current one: kubectl config use-context {NAME}"
+        ));
     }
-    say(&format!("ready in {} ms", milliseconds(started.elapsed())))
+    print_line(&format!("ready in {} ms", milliseconds(started.elapsed())))
 }
 
 /// Fails on a flag of a feature that does not exist yet, which is never ignored silently.

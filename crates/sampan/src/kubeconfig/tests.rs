@@ -8,7 +8,7 @@ use super::*;
 use apiserver::certificates::Authority;
 use keel::Clock;
 
-const SHARED: &str = r#"
+const CONFIG: &str = r#"
 apiVersion: v1
 kind: Config
 preferences: {colors: true}
@@ -27,7 +27,7 @@ contexts:
   context: {cluster: lab, user: cloud}
 - name: anonymous
   context: {cluster: lab}
-- name: torn
+- name: dangling
   context: {cluster: lab, user: nobody}
 users:
 - name: ada
@@ -86,7 +86,7 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn the_current_context_is_followed_to_its_cluster_and_user() {
-    let access = Home::with(SHARED).resolve(None).unwrap();
+    let access = Home::with(CONFIG).resolve(None).unwrap();
     assert_eq!(access.server, "https://work.example:6443");
     assert_eq!(access.certificate_authority.as_deref(), Some(b"CA".as_slice()));
     let identity = access.identity.unwrap();
@@ -97,7 +97,7 @@ fn the_current_context_is_followed_to_its_cluster_and_user() {
 
 #[test]
 fn a_named_context_and_a_token_file_take_precedence() {
-    let access = Home::with(SHARED).resolve(Some("lab")).unwrap();
+    let access = Home::with(CONFIG).resolve(Some("lab")).unwrap();
     assert_eq!(access.server, "https://lab.example");
     assert_eq!(access.token.as_deref(), Some("fresh"));
     assert_eq!(access.tls_server_name.as_deref(), Some("lab"));
@@ -107,7 +107,7 @@ fn a_named_context_and_a_token_file_take_precedence() {
 
 #[test]
 fn a_context_without_a_user_is_anonymous() {
-    let access = Home::with(SHARED).resolve(Some("anonymous")).unwrap();
+    let access = Home::with(CONFIG).resolve(Some("anonymous")).unwrap();
     assert!(access.identity.is_none() && access.token.is_none());
 }
 
@@ -119,16 +119,16 @@ fn check_refusal(text: &str, context: Option<&str>, expected: &str) {
 
 #[test]
 fn the_error_of_an_unresolvable_context_names_the_cause() {
-    check_refusal(SHARED, Some("home"), r#"no context "home"; it has: work, lab, cloud"#);
-    check_refusal(SHARED, Some("torn"), r#"no user "nobody"; it has: ada, robot, cloud"#);
-    check_refusal(SHARED, Some("cloud"), r#"authenticates by "exec", which is not supported"#);
+    check_refusal(CONFIG, Some("home"), r#"no context "home"; it has: work, lab, cloud"#);
+    check_refusal(CONFIG, Some("dangling"), r#"no user "nobody"; it has: ada, robot, cloud"#);
+    check_refusal(CONFIG, Some("cloud"), r#"authenticates by "exec", which is not supported"#);
     check_refusal("", None, "no current context");
     check_refusal("current-context: a", None, r#"no context "a"; it has: none"#);
     check_refusal("a: [", None, "is not valid YAML");
     check_refusal("- a", None, "is not a map");
-    check_refusal(&SHARED.replace("S0VZ", "'!'"), None, "client-key-data is not base64");
-    check_refusal(&SHARED.replace(", client-key-data: S0VZ", ""), None, "without its key");
-    check_refusal(&SHARED.replace("pki/ca.crt", "gone.crt"), None, "gone.crt");
+    check_refusal(&CONFIG.replace("S0VZ", "'!'"), None, "client-key-data is not base64");
+    check_refusal(&CONFIG.replace(", client-key-data: S0VZ", ""), None, "without its key");
+    check_refusal(&CONFIG.replace("pki/ca.crt", "gone.crt"), None, "gone.crt");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_new_file_is_private_and_resolves_to_the_written_entry() {
 
 #[test]
 fn a_merge_preserves_all_other_entries() {
-    let home = Home::with(SHARED);
+    let home = Home::with(CONFIG);
     let before = home.document();
     fs::set_permissions(home.config(), fs::Permissions::from_mode(0o644)).unwrap();
     merge_into(&home.config(), &entry()).unwrap();
@@ -176,7 +176,7 @@ fn a_merge_preserves_all_other_entries() {
 #[test]
 fn a_merge_preserves_the_owner_of_the_file() {
     use std::os::unix::fs::{MetadataExt, chown};
-    let home = Home::with(SHARED);
+    let home = Home::with(CONFIG);
     if chown(home.config(), Some(12345), Some(12346)).is_err() {
         eprintln!("SKIPPED: only root may change the owner of a file");
         return;
@@ -189,7 +189,7 @@ fn a_merge_preserves_the_owner_of_the_file() {
 
 #[test]
 fn temporary_files_of_killed_processes_are_removed() {
-    let home = Home::with(SHARED);
+    let home = Home::with(CONFIG);
     let directory = home.config().parent().unwrap().to_owned();
     let unfinished = directory.join(".sampan-kubeconfig-a1B2c3");
     fs::write(&unfinished, "a key").unwrap();
@@ -201,7 +201,7 @@ fn temporary_files_of_killed_processes_are_removed() {
 
 #[test]
 fn a_second_merge_replaces_the_entries_and_preserves_the_namespace() {
-    let home = Home::with(SHARED);
+    let home = Home::with(CONFIG);
     merge_into(&home.config(), &entry()).unwrap();
     let chosen = fs::read_to_string(home.config()).unwrap();
     let chosen = chosen.replace("    user: sampan-admin", "    namespace: mine\n    user: x");
@@ -218,7 +218,7 @@ fn a_second_merge_replaces_the_entries_and_preserves_the_namespace() {
 
 #[test]
 fn the_current_context_changes_on_request_only() {
-    let home = Home::with(SHARED);
+    let home = Home::with(CONFIG);
     assert!(!merge_into(&home.config(), &entry()).unwrap().is_current);
     assert_eq!(home.document()["current-context"], "work");
     let switched = fs::read_to_string(home.config()).unwrap();
@@ -250,7 +250,7 @@ fn a_file_that_does_not_parse_is_refused_and_unchanged() {
 
 #[test]
 fn a_link_stays_a_link_and_its_target_is_rewritten() {
-    let home = Home::with(SHARED);
+    let home = Home::with(CONFIG);
     let link = home.directory.path().join("link");
     std::os::unix::fs::symlink(home.config(), &link).unwrap();
     merge_into(&link, &entry()).unwrap();

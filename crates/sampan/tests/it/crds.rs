@@ -27,7 +27,7 @@ fn crds_of_real_projects_are_served_as_by_kube_apiserver() {
         .expect("python3 compares the answers: install it");
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("TOTAL same="), "it did not come to its end; PyYAML is needed\n{errors}");
+    assert!(text.contains("TOTAL same="), "check.py failed; it needs PyYAML\n{errors}");
     let differing: Vec<&str> =
         text.lines().filter_map(|it| it.strip_prefix("DIFF ")).map(str::trim).collect();
     assert_differs(&differing, include_str!("crds_differ.txt"), "crds_differ.txt", &text);

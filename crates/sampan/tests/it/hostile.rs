@@ -18,7 +18,7 @@ mod unsent_bodies;
 mod unknown_names;
 mod stalled_watchers;
 mod schemas;
-mod neighbors;
+mod faulty_servers;
 
 use std::fs;
 use std::time::Duration;
@@ -62,6 +62,7 @@ fn traps(schema: &Value) -> Value {
 struct AttackedPlane {
     plane: Plane,
     client: Client,
+    /// The resident memory before the attack, in KiB.
     before: u64,
 }
 
@@ -78,7 +79,7 @@ impl AttackedPlane {
     fn of(plane: Plane) -> Self {
         let mut client = plane.client();
         assert_eq!(client.send("GET", "/readyz", None).unwrap().0, 200);
-        let before = resident(&plane);
+        let before = resident_kib(&plane);
         Self { plane, client, before }
     }
 
@@ -116,11 +117,11 @@ impl AttackedPlane {
     }
 
     /// Reads an object repeatedly until it meets a condition.
-    fn until(&mut self, path: &str, wanted: impl Fn(&Value) -> bool) {
+    fn until(&mut self, path: &str, condition: impl Fn(&Value) -> bool) {
         let since = Instant::now();
         loop {
             let (_, object) = self.client.send("GET", path, None).unwrap();
-            if wanted(&object) {
+            if condition(&object) {
                 return;
             }
             assert!(since.elapsed() < WAIT_TIMEOUT, "{path} is still {object}");
@@ -135,14 +136,14 @@ impl AttackedPlane {
         assert_eq!((code, answer.as_str()), (200, Some("ok")));
         let object = machinery::json!({"metadata": {"generateName": "after-"}});
         self.send_accepted("POST", COLLECTION, &object);
-        let after = resident(&self.plane);
+        let after = resident_kib(&self.plane);
         assert!(after < self.before + GROWTH_MAX, "from {} to {after} KiB", self.before);
-        assert_eq!(self.plane.process.try_wait().unwrap(), None, "it has ended");
+        assert_eq!(self.plane.process.try_wait().unwrap(), None, "the plane has ended");
     }
 }
 
-/// The memory of a plane, in KiB.
-fn resident(plane: &Plane) -> u64 {
+/// The resident memory of a plane, in KiB.
+fn resident_kib(plane: &Plane) -> u64 {
     memory(plane, "VmRSS:")
 }
 

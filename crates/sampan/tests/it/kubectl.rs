@@ -14,7 +14,7 @@ mod program;
 mod session;
 mod running;
 mod manifests;
-mod textbook;
+mod v1beta1_crd;
 mod custompod;
 mod discovery;
 mod create;

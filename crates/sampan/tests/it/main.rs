@@ -4,7 +4,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stderr,
-    reason = "a test may stop at the first surprise, and prints what it skips"
+    reason = "a test fails by a panic, and prints what it skips"
 )]
 
 #[path = "../../../apiserver/tests/it/https.rs"]

@@ -19,9 +19,12 @@ pub(crate) fn folder(name: &str, variable: &str, program: &str) -> Option<PathBu
 pub(crate) fn assert_differs(differing: &[&str], list: &str, file: &str, output: &str) {
     let known = known(list);
     let new: Vec<&&str> = differing.iter().filter(|it| !known.contains_key(**it)).collect();
-    assert!(new.is_empty(), "no longer as kube-apiserver: {new:#?}\n{output}");
-    let mended: Vec<&&str> = known.keys().filter(|it| !differing.contains(it)).collect();
-    assert!(mended.is_empty(), "take these off {file}: {mended:#?}");
+    assert!(new.is_empty(), "these differ from kube-apiserver: {new:#?}\n{output}");
+    let fixed: Vec<&&str> = known.keys().filter(|it| !differing.contains(it)).collect();
+    assert!(
+        fixed.is_empty(),
+        "these now behave as kube-apiserver; remove them from {file}: {fixed:#?}"
+    );
 }
 
 /// Parses a list of known differences with their reasons: `name  # reason`.

@@ -1,6 +1,6 @@
 //! The operator against a server in the same process.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 #[path = "../../src/controller.rs"]
 mod controller;

@@ -12,25 +12,25 @@ use runtime::Client;
 use runtime::client::ClientListWatch;
 use runtime::informer::{ListRequest, ListWatch, Scope, WatchEvent, WatchRequest, WatchStream};
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const SETTLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// See the [module documentation](self).
 pub(crate) struct Observer {
     pods: WatchStream,
     custom_pods: WatchStream,
-    /// The pods, and whether they count.
+    /// The pods, and whether they are live: pending or running, and not being deleted.
     pub(crate) known: BTreeMap<String, bool>,
     status: Value,
-    /// The requested number of pods, by revision.
-    wishes: Vec<(u64, usize)>,
+    /// The desired numbers of pods, each with the revision of its request.
+    desired: Vec<(u64, usize)>,
     /// The revisions at which the number of pods was as requested.
     settled: Vec<u64>,
     revision: u64,
 }
 
 impl Observer {
-    /// Observes from now on; nothing may have happened but the request of this number of pods.
-    pub(crate) async fn new(world: &World, wish: usize) -> Self {
+    /// Observes a new world, in which `replicas` pods are desired and none exists.
+    pub(crate) async fn new(world: &World, replicas: usize) -> Self {
         let pods = Scope::all(GroupVersion::new("", "v1"), "pods");
         let custom_pods = Scope::all(GroupVersion::new("zhhnzw.mock.com", "v1"), "custompods");
         Self {
@@ -38,31 +38,31 @@ impl Observer {
             custom_pods: watch(&world.client, &custom_pods).await,
             known: BTreeMap::new(),
             status: Value::Null,
-            wishes: vec![(0, wish)],
+            desired: vec![(0, replicas)],
             settled: vec![0],
             revision: 0,
         }
     }
 
-    /// Records a request of this number of pods.
-    pub(crate) fn wish(&mut self, revision: u64, replicas: usize) {
-        self.wishes.push((revision, replicas));
+    /// Records a change of the desired number of pods.
+    pub(crate) fn record_desired_replicas(&mut self, revision: u64, replicas: usize) {
+        self.desired.push((revision, replicas));
     }
 
     /// Waits until the number of pods and the status are as requested.
     pub(crate) async fn settle(&mut self, world: &World) {
         let settling = async {
             while !self.is_settled() {
-                self.see_next().await;
+                self.read_next_event().await;
             }
         };
-        let settled = tokio::time::timeout(PATIENCE, settling).await.is_ok();
-        let Self { known, status, wishes, .. } = self;
-        assert!(settled, "{known:?} {status} {wishes:?}: {:#?}", world.reasons());
+        let settled = tokio::time::timeout(SETTLE_TIMEOUT, settling).await.is_ok();
+        let Self { known, status, desired, .. } = self;
+        assert!(settled, "{known:?} {status} {desired:?}: {:#?}", world.causes());
         self.settled.push(self.revision);
     }
 
-    pub(crate) async fn see_next(&mut self) {
+    pub(crate) async fn read_next_event(&mut self) {
         tokio::select! {
             event = self.pods.next() => self.see_pod(event.unwrap().unwrap()),
             event = self.custom_pods.next() => self.see_custom_pod(event.unwrap().unwrap()),
@@ -70,17 +70,17 @@ impl Observer {
     }
 
     pub(crate) fn live(&self) -> Vec<String> {
-        self.known.iter().filter(|(_, lives)| **lives).map(|(name, _)| name.clone()).collect()
+        self.known.iter().filter(|(_, is_live)| **is_live).map(|(name, _)| name.clone()).collect()
     }
 
     fn is_settled(&self) -> bool {
-        let (revision, wanted) = *self.wishes.last().unwrap();
+        let (revision, replicas) = *self.desired.last().unwrap();
         let live = self.live();
-        let told = (&self.status["replicas"], &self.status["podNames"]);
-        // The status from before may be equal.
+        let reported = (&self.status["replicas"], &self.status["podNames"]);
+        // An earlier status may be equal.
         self.revision >= revision
-            && live.len() == wanted
-            && told == (&Value::from(wanted), &Value::from(live))
+            && live.len() == replicas
+            && reported == (&Value::from(replicas), &Value::from(live))
     }
 
     fn see_pod(&mut self, event: WatchEvent) {
@@ -90,26 +90,26 @@ impl Observer {
             WatchEvent::Bookmark { .. } | WatchEvent::Bad { .. } | WatchEvent::Error(_) => return,
         };
         let object = item.object().unwrap();
-        let lives = matches!(object.str_at(&["status", "phase"]), "" | "Pending" | "Running")
+        let is_live = matches!(object.str_at(&["status", "phase"]), "" | "Pending" | "Running")
             && object.deletion_timestamp().is_none();
         if is_gone {
             self.known.remove(item.name());
         } else {
-            self.known.insert(item.name().to_owned(), lives);
+            self.known.insert(item.name().to_owned(), is_live);
         }
         let revision: u64 = item.resource_version().parse().unwrap();
         let live = self.live();
-        let most = self.most_wished(revision);
-        assert!(live.len() <= most, "{live:?} at {revision}, but {:?}", self.wishes);
+        let max = self.max_desired(revision);
+        assert!(live.len() <= max, "{live:?} at {revision}, but {:?}", self.desired);
     }
 
     /// The largest requested number between the last settled revision and `revision`: an operator
     /// may learn of a request late, but never create more pods.
-    fn most_wished(&self, revision: u64) -> usize {
+    fn max_desired(&self, revision: u64) -> usize {
         let settled = self.settled.iter().rev().find(|at| **at <= revision).unwrap();
-        let in_force = self.wishes.iter().rposition(|(at, _)| at <= settled).unwrap();
-        let wishes = self.wishes[in_force..].iter().filter(|(at, _)| *at <= revision);
-        wishes.map(|(_, replicas)| *replicas).max().unwrap()
+        let in_force = self.desired.iter().rposition(|(at, _)| at <= settled).unwrap();
+        let candidates = self.desired[in_force..].iter().filter(|(at, _)| *at <= revision);
+        candidates.map(|(_, replicas)| *replicas).max().unwrap()
     }
 
     fn see_custom_pod(&mut self, event: WatchEvent) {

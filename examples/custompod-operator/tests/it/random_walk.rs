@@ -25,12 +25,12 @@ async fn walk(entropy: &Entropy) {
         }
         observer.settle(&world).await;
     }
-    world.end_marked().await;
+    world.finish_deletions().await;
     let pods = world.pods().list(&ListParams::default()).await.unwrap();
     let named = |name: &str| observer.live().iter().any(|live| live == name);
     let live = pods.iter().filter(|pod| named(pod.metadata.name.as_deref().unwrap()));
     assert_eq!(live.count(), observer.live().len());
-    world.end().await;
+    world.stop().await;
 }
 
 async fn step(entropy: &Entropy, world: &mut World, observer: &mut Observer) {
@@ -43,12 +43,12 @@ async fn step(entropy: &Entropy, world: &mut World, observer: &mut Observer) {
     match entropy.below(7) {
         0 | 1 => {
             let replicas = usize::try_from(entropy.below(6)).unwrap();
-            observer.wish(world.scale(replicas).await, replicas);
+            observer.record_desired_replicas(world.scale(replicas).await, replicas);
         }
         2 => world.set_phase(pod, "Running").await,
         3 => world.set_phase(pod, pick(entropy, &["Failed", "Succeeded"])).await,
         4 => world.delete(pod).await,
-        5 => world.end_marked().await,
+        5 => world.finish_deletions().await,
         _ => {
             world.kill_operator().await;
             world.start_operator();

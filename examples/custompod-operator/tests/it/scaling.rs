@@ -9,12 +9,12 @@ use runtime::kube_core::CustomResourceExt;
 use runtime::versions::CustomResourceDefinition;
 
 #[test]
-fn the_crd_file_is_that_of_the_type() {
-    let definition = CustomPod::crd();
-    crd::validate(&definition).unwrap();
+fn the_crd_file_equals_the_crd_of_the_type() {
+    let generated = CustomPod::crd();
+    crd::validate(&generated).unwrap();
     let written: CustomResourceDefinition = serde_json::from_value(decode(CRD)).unwrap();
-    let made = serde_json::to_string_pretty(&definition).unwrap();
-    assert_eq!(written, definition, "crd/custompods.yaml should say {made}");
+    let expected = serde_json::to_string_pretty(&generated).unwrap();
+    assert_eq!(written, generated, "crd/custompods.yaml should contain {expected}");
 }
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn the_number_of_pods_follows_the_replicas() {
     observer.settle(&world).await;
     assert_eq!(observer.live(), ["custompod-sample-0"]);
     for replicas in [3, 1] {
-        observer.wish(world.scale(replicas).await, replicas);
+        observer.record_desired_replicas(world.scale(replicas).await, replicas);
         observer.settle(&world).await;
     }
     let sample = world.env.read(&format!("{CUSTOM_PODS}/{SAMPLE}")).await;
@@ -34,7 +34,7 @@ async fn the_number_of_pods_follows_the_replicas() {
     assert_eq!((owner.kind.as_str(), owner.controller), ("CustomPod", Some(true)));
     assert_eq!(Value::from(owner.uid.as_str()), sample["metadata"]["uid"]);
     assert_eq!(pod.metadata.labels.unwrap()["app"], SAMPLE);
-    world.end().await;
+    world.stop().await;
 }
 
 #[tokio::test]
@@ -47,16 +47,16 @@ async fn a_pod_that_is_being_deleted_or_has_ended_is_replaced_at_once() {
     world.delete("custompod-sample-0").await;
     // The old pod still exists, and is being deleted.
     while observer.live() != ["custompod-sample-1"] {
-        observer.see_next().await;
+        observer.read_next_event().await;
     }
     observer.settle(&world).await;
     assert_eq!(observer.known.len(), 2);
     world.set_phase("custompod-sample-1", "Failed").await;
     while observer.live() != ["custompod-sample-2"] {
-        observer.see_next().await;
+        observer.read_next_event().await;
     }
     observer.settle(&world).await;
-    world.end().await;
+    world.stop().await;
 }
 
 #[tokio::test]
@@ -65,12 +65,12 @@ async fn the_cause_of_each_reconcile_is_recorded() {
     let mut observer = Observer::new(&world, 1).await;
     world.start_operator();
     observer.settle(&world).await;
-    observer.wish(world.scale(2).await, 2);
+    observer.record_desired_replicas(world.scale(2).await, 2);
     observer.settle(&world).await;
-    let reasons = world.reasons().join("\n");
-    assert!(reasons.contains("CustomPod default/custompod-sample found"), "{reasons}");
+    let causes = world.causes().join("\n");
+    assert!(causes.contains("CustomPod default/custompod-sample found"), "{causes}");
     let scaled =
         "CustomPod default/custompod-sample updated (.metadata.generation, .spec.replicas)";
-    assert!(reasons.contains(scaled), "{reasons}");
-    world.end().await;
+    assert!(causes.contains(scaled), "{causes}");
+    world.stop().await;
 }

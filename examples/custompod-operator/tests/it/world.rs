@@ -15,7 +15,7 @@ use testenv::TestEnv;
 /// The CRD in the repository.
 pub(crate) const CRD: &str = include_str!("../../crd/custompods.yaml");
 const EXAMPLE: &str = include_str!("../../example/custompod-sample.yaml");
-/// The path of the object.
+/// The path of the collection of the object.
 pub(crate) const CUSTOM_PODS: &str = "/apis/zhhnzw.mock.com/v1/namespaces/default/custompods";
 /// The name of the object.
 pub(crate) const SAMPLE: &str = "custompod-sample";
@@ -46,16 +46,16 @@ impl World {
         self.operator = Some((manager, tasks));
     }
 
-    /// Ends the operator between any two of its steps, like a power cut.
+    /// Stops the operator at whatever step it is, as a crash does.
     pub(crate) async fn kill_operator(&mut self) {
         if let Some((_, tasks)) = self.operator.take() {
-            // It does not end cleanly, which is intended.
+            // The tasks are aborted, so the result is an error.
             let _ = tasks.stop(Duration::ZERO).await;
         }
     }
 
-    /// The last reconciles of the operator.
-    pub(crate) fn reasons(&self) -> Vec<String> {
+    /// The causes of the operator's recent reconciles.
+    pub(crate) fn causes(&self) -> Vec<String> {
         let (manager, _) = self.operator.as_ref().unwrap();
         let records = manager.records("custompod");
         records.iter().map(|record| record.causes.to_string()).collect()
@@ -84,13 +84,13 @@ impl World {
         let _ = self.pods().patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await;
     }
 
-    /// Deletes a pod with a node, which starts its deletion.
+    /// Begins the deletion of a pod; a pod with a node exists until [`World::finish_deletions`].
     pub(crate) async fn delete(&self, name: &str) {
         let _ = self.pods().delete(name, &DeleteParams::default()).await;
     }
 
-    /// Acts as a kubelet: ends the deletion of pods.
-    pub(crate) async fn end_marked(&self) {
+    /// Acts as a kubelet: deletes the pods that are being deleted.
+    pub(crate) async fn finish_deletions(&self) {
         for pod in self.pods().list(&ListParams::default()).await.unwrap() {
             if pod.metadata.deletion_timestamp.is_some() {
                 let now = DeleteParams::default().grace_period(0);
@@ -103,7 +103,7 @@ impl World {
         Api::namespaced(self.client.clone(), "default")
     }
 
-    pub(crate) async fn end(mut self) {
+    pub(crate) async fn stop(mut self) {
         self.kill_operator().await;
         drop(self.client);
         self.env.stop().await.unwrap();

@@ -73,7 +73,7 @@ async fn boats(boats: &Api<Boat>) -> Result<()> {
         .map(|it| (it.manager.as_deref(), it.subresource.as_deref()))
         .collect();
     expect("owners", parts, [(Some("captain"), None), (Some("harbor"), Some("status"))])?;
-    let mutiny =
+    let refused =
         boats.patch("sloop", &PatchParams::apply("crew"), &with("spec", json!({"crew": 1}))).await;
-    expect_refusal(mutiny, 409, "conflict with \"captain\": .spec.crew")
+    expect_refusal(refused, 409, "conflict with \"captain\": .spec.crew")
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::events::v1::Event as Told;
+use k8s_openapi::api::events::v1::Event as EventObject;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::controller::{Action, Controller};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -24,8 +24,8 @@ type Failure = kube::runtime::finalizer::Error<kube::Error>;
 
 const FINALIZER: &str = "rust.interop.example/moored";
 
-/// The context of the operator.
-struct Harbor {
+/// The context of the reconcile function.
+struct OperatorContext {
     client: Client,
     boats: Api<Boat>,
     maps: Api<ConfigMap>,
@@ -41,17 +41,14 @@ async fn operate(client: Client) -> Result<()> {
     let boats: Api<Boat> = Api::namespaced(client.clone(), NAMESPACE);
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
     let recorder = Recorder::new(client.clone(), Reporter::from("harbor"));
-    let harbor = Arc::new(Harbor { client, boats: boats.clone(), maps: maps.clone(), recorder });
+    let cx =
+        Arc::new(OperatorContext { client, boats: boats.clone(), maps: maps.clone(), recorder });
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let controller =
         Controller::new(boats.clone(), watcher::Config::default().labels("fleet=rust"))
             .owns(maps.clone(), watcher::Config::default())
             .graceful_shutdown_on(async { stopped.await.unwrap_or_default() })
-            .run(
-                reconcile,
-                |_, _, _| Action::requeue(Duration::from_millis(100)),
-                Arc::clone(&harbor),
-            );
+            .run(reconcile, |_, _, _| Action::requeue(Duration::from_millis(100)), Arc::clone(&cx));
     let running = tokio::spawn(controller.for_each(|_| std::future::ready(())));
 
     let mut it = boat("flagship");
@@ -74,7 +71,7 @@ async fn operate(client: Client) -> Result<()> {
     boats.delete("flagship", &DeleteParams::default()).await?;
     await_condition(boats.clone(), "flagship", conditions::is_deleted(&uid)).await?;
     expect("after cleanup", maps.get_opt("log-of-flagship").await?.is_some(), false)?;
-    let events: Api<Told> = Api::namespaced(harbor.client.clone(), NAMESPACE);
+    let events: Api<EventObject> = Api::namespaced(cx.client.clone(), NAMESPACE);
     let moored = events.list(&ListParams::default().fields("reason=Moored")).await?;
     expect("events", moored.items.is_empty(), false)?;
     drop(stop);
@@ -86,11 +83,11 @@ fn aboard(it: Option<&Boat>) -> Option<i32> {
     it?.status.as_ref().map(|it| it.aboard)
 }
 
-async fn reconcile(it: Arc<Boat>, harbor: Arc<Harbor>) -> Result<Action, Failure> {
-    let inner = Arc::clone(&harbor);
-    finalizer(&harbor.boats, FINALIZER, it, |step| async move {
+async fn reconcile(it: Arc<Boat>, cx: Arc<OperatorContext>) -> Result<Action, Failure> {
+    let inner = Arc::clone(&cx);
+    finalizer(&cx.boats, FINALIZER, it, |step| async move {
         match step {
-            Step::Apply(it) => moor(&it, &inner).await?,
+            Step::Apply(it) => write_child_and_status(&it, &inner).await?,
             Step::Cleanup(it) => {
                 let name = format!("log-of-{}", it.name_any());
                 inner.maps.delete(&name, &DeleteParams::default()).await?;
@@ -102,12 +99,12 @@ async fn reconcile(it: Arc<Boat>, harbor: Arc<Harbor>) -> Result<Action, Failure
 }
 
 /// Writes the boat's child and status.
-async fn moor(it: &Boat, harbor: &Harbor) -> kube::Result<()> {
+async fn write_child_and_status(it: &Boat, cx: &OperatorContext) -> kube::Result<()> {
     let name = it.name_any();
     let mut log = map(&format!("log-of-{name}"), &it.spec.crew.to_string());
     log.metadata.owner_references = it.controller_owner_ref(&()).map(|it| vec![it]);
     let manager = PatchParams::apply("harbor").force();
-    harbor.maps.patch(&log.name_any(), &manager, &Patch::Apply(&log)).await?;
+    cx.maps.patch(&log.name_any(), &manager, &Patch::Apply(&log)).await?;
     if aboard(Some(it)) == Some(it.spec.crew) {
         return Ok(());
     }
@@ -118,9 +115,9 @@ async fn moor(it: &Boat, harbor: &Harbor) -> kube::Result<()> {
         action: "Mooring".to_owned(),
         secondary: None,
     };
-    harbor.recorder.publish(&event, &it.object_ref(&())).await?;
+    cx.recorder.publish(&event, &it.object_ref(&())).await?;
     let status = json!({"apiVersion": Boat::api_version(&()), "kind": Boat::kind(&()),
         "status": {"aboard": it.spec.crew}});
-    harbor.boats.patch_status(&name, &manager, &Patch::Apply(&status)).await?;
+    cx.boats.patch_status(&name, &manager, &Patch::Apply(&status)).await?;
     Ok(())
 }

@@ -106,7 +106,7 @@ async fn finalizers(boats: &Api<Boat>) -> Result<()> {
     it.metadata.finalizers = Some(vec!["rust.interop.example/anchor".to_owned()]);
     let uid = boats.create(&PostParams::default(), &it).await?.uid().context("it has a uid")?;
     let marked = boats.delete("anchored", &DeleteParams::default()).await?;
-    let marked = marked.left().context("it is still there")?;
+    let marked = marked.left().context("the boat was deleted at once")?;
     expect("marked", marked.metadata.deletion_timestamp.is_some(), true)?;
     let free = json!({"metadata": {"finalizers": null}});
     boats.patch("anchored", &PatchParams::default(), &Patch::Merge(&free)).await?;

@@ -13,7 +13,7 @@ use kube::{Api, Client, Resource};
 pub const NAMESPACE: &str = "rust";
 
 /// The timeout of a check.
-const PATIENCE: Duration = Duration::from_secs(30);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// See the [module documentation](self).
 pub struct Session {
@@ -40,9 +40,9 @@ impl Session {
 
     /// Runs a check and prints its result.
     pub async fn check(&mut self, name: &str, check: impl Future<Output = Result<()>>) {
-        let made = tokio::time::timeout(PATIENCE, check).await;
-        let made = made.unwrap_or_else(|_| bail!("not done after {PATIENCE:?}"));
-        match made {
+        let result = tokio::time::timeout(CHECK_TIMEOUT, check).await;
+        let result = result.unwrap_or_else(|_| bail!("not done after {CHECK_TIMEOUT:?}"));
+        match result {
             Ok(()) => println!("ok rust {name}"),
             Err(error) => {
                 self.failed += 1;

@@ -15,7 +15,9 @@ use crate::session::{Session, expect, expect_refusal, named};
 
 pub async fn check(session: &mut Session) {
     let maps: Api<ConfigMap> = session.api();
-    session.check("typed: configmaps are created, read, changed and deleted", lifecycle(&maps)).await;
+    session
+        .check("typed: configmaps are created, read, changed and deleted", lifecycle(&maps))
+        .await;
     session.check("typed: a stale writer is refused", stale(&maps)).await;
     session.check("typed: lists have pages and selectors", lists(&maps)).await;
     session.check("typed: patches of all types are accepted", patches(&maps)).await;
@@ -177,9 +179,9 @@ async fn scale(deployments: &Api<Deployment>) -> Result<()> {
 async fn tokens(accounts: &Api<ServiceAccount>) -> Result<()> {
     let account: ServiceAccount = from_value(json!({"metadata": {"name": "robot"}}))?;
     accounts.create(&PostParams::default(), &account).await?;
-    let wish: Value = json!({"spec": {"audiences": ["x"], "expirationSeconds": 3600}});
-    let wish = from_value(wish)?;
-    let answer = accounts.create_token_request("robot", &PostParams::default(), &wish).await?;
+    let request: Value = json!({"spec": {"audiences": ["x"], "expirationSeconds": 3600}});
+    let request = from_value(request)?;
+    let answer = accounts.create_token_request("robot", &PostParams::default(), &request).await?;
     let token = answer.status.context("it has a status")?.token;
     expect("parts", token.split('.').count(), 3)
 }

@@ -29,15 +29,16 @@ pub async fn check(session: &mut Session) {
     session.check("watches: metadata alone", metadata(&maps, session.api())).await;
 }
 
-fn bunch(name: &str) -> [String; 3] {
+/// The names of the three maps of a group.
+fn names(name: &str) -> [String; 3] {
     [0, 1, 2].map(|it| format!("{name}-{it}"))
 }
 
-/// Creates three maps of one label.
+/// Creates the three maps of a group.
 async fn create(maps: &Api<ConfigMap>, label: &str) -> Result<()> {
-    for name in bunch(label) {
+    for name in names(label) {
         let mut it = map(&name, "1");
-        it.metadata.labels = Some([("bunch".to_owned(), label.to_owned())].into());
+        it.metadata.labels = Some([("group".to_owned(), label.to_owned())].into());
         maps.create(&PostParams::default(), &it).await?;
     }
     Ok(())
@@ -52,10 +53,10 @@ async fn change(maps: &Api<ConfigMap>, name: &str) -> Result<()> {
 async fn watch(maps: &Api<ConfigMap>, name: &str, config: watcher::Config) -> Result<()> {
     let label = format!("watched-{name}");
     create(maps, &label).await?;
-    let mut events = pin!(watcher(maps.clone(), config.labels(&format!("bunch={label}"))));
+    let mut events = pin!(watcher(maps.clone(), config.labels(&format!("group={label}"))));
     let mut initial = Vec::new();
     loop {
-        match events.try_next().await?.context("it never ends")? {
+        match events.try_next().await?.context("the watch ended")? {
             Event::Init => expect("begun", initial.len(), 0)?,
             Event::InitApply(it) => initial.push(it.name_any()),
             Event::InitDone => break,
@@ -63,12 +64,12 @@ async fn watch(maps: &Api<ConfigMap>, name: &str, config: watcher::Config) -> Re
         }
     }
     initial.sort();
-    expect("at first", initial, bunch(&label))?;
+    expect("at first", initial, names(&label))?;
     let first = format!("{label}-0");
     change(maps, &first).await?;
     maps.delete(&first, &DeleteParams::default()).await?;
     for expected in ["applied", "deleted"] {
-        let (what, it) = match events.try_next().await?.context("it never ends")? {
+        let (what, it) = match events.try_next().await?.context("the watch ended")? {
             Event::Apply(it) => ("applied", it),
             Event::Delete(it) => ("deleted", it),
             other => bail!("unexpected: {other:?}"),
@@ -79,10 +80,10 @@ async fn watch(maps: &Api<ConfigMap>, name: &str, config: watcher::Config) -> Re
 }
 
 async fn reflect(maps: &Api<ConfigMap>, name: &str, config: watcher::Config) -> Result<()> {
-    let label = format!("kept-{name}");
+    let label = format!("reflected-{name}");
     create(maps, &label).await?;
     let (store, writer) = reflector::store();
-    let config = config.labels(&format!("bunch={label}"));
+    let config = config.labels(&format!("group={label}"));
     let mut events =
         watcher(maps.clone(), config).default_backoff().reflect(writer).applied_objects().boxed();
     let first = format!("{label}-0");
@@ -90,33 +91,37 @@ async fn reflect(maps: &Api<ConfigMap>, name: &str, config: watcher::Config) -> 
         store.get(&ObjectRef::new(name).within(crate::session::NAMESPACE))
     };
     for _ in 0..3 {
-        events.try_next().await?.context("it never ends")?;
+        events.try_next().await?.context("the watch ended")?;
     }
     // The reflector is polled until the store has all objects.
     tokio::select! {
         ready = store.wait_until_ready() => ready?,
         event = events.try_next() => bail!("unexpected: {event:?}"),
     }
-    expect("kept", store.len(), 3)?;
+    expect("reflected", store.len(), 3)?;
     change(maps, &first).await?;
-    events.try_next().await?.context("it never ends")?;
-    let kept = by_name(&store, &first).context("it is kept")?;
-    expect("data", kept.data.as_ref().and_then(|it| it.get("key")).map(String::as_str), Some("2"))?;
+    events.try_next().await?.context("the watch ended")?;
+    let reflected = by_name(&store, &first).context("the store has the object")?;
+    expect(
+        "data",
+        reflected.data.as_ref().and_then(|it| it.get("key")).map(String::as_str),
+        Some("2"),
+    )?;
     maps.delete(&first, &DeleteParams::default()).await?;
     let second = format!("{label}-1");
     change(maps, &second).await?;
-    events.try_next().await?.context("it never ends")?;
+    events.try_next().await?.context("the watch ended")?;
     expect("after deletion", by_name(&store, &first).is_some(), false)?;
     expect("left", store.len(), 2)
 }
 
 async fn metadata(maps: &Api<ConfigMap>, bare: Api<PartialObjectMeta<ConfigMap>>) -> Result<()> {
     create(maps, "bare").await?;
-    let config = watcher::Config::default().labels("bunch=bare");
+    let config = watcher::Config::default().labels("group=bare");
     let mut objects = pin!(watcher(bare, config).applied_objects());
     for _ in 0..3 {
-        let it = objects.try_next().await?.context("it never ends")?;
-        expect("label", it.labels().get("bunch").map(String::as_str), Some("bare"))?;
+        let it = objects.try_next().await?.context("the watch ended")?;
+        expect("label", it.labels().get("group").map(String::as_str), Some("bare"))?;
     }
     Ok(())
 }

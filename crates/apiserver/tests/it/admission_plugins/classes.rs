@@ -26,14 +26,14 @@ async fn an_ingress_without_a_class_gets_the_default() {
     assert_eq!(created["spec"].get("ingressClassName"), None);
 }
 
-fn priority(name: &str, is_default: bool) -> Value {
+fn priority_class(name: &str, is_default: bool) -> Value {
     json!({"metadata": {"name": name}, "value": 7, "globalDefault": is_default})
 }
 
 #[tokio::test]
-async fn a_pod_gets_the_priority_of_its_class_permanently() {
+async fn a_pod_gets_and_keeps_the_priority_of_its_class() {
     let plane = TestEnv::start().await;
-    plane.create(PRIORITIES, &priority("seven", true)).await;
+    plane.create(PRIORITIES, &priority_class("seven", true)).await;
     let created = plane.create(PODS, &pod("a", &json!({}))).await;
     assert_eq!(
         (&created["spec"]["priorityClassName"], &created["spec"]["priority"]),
@@ -53,13 +53,13 @@ async fn a_pod_gets_the_priority_of_its_class_permanently() {
 #[tokio::test]
 async fn only_one_priority_class_can_be_the_default() {
     let plane = TestEnv::start().await;
-    plane.create(PRIORITIES, &priority("first", true)).await;
+    plane.create(PRIORITIES, &priority_class("first", true)).await;
     let why = "PriorityClass first is already marked as default. Only one default can exist";
     assert_eq!(
-        refused(&plane, PRIORITIES, &priority("second", true)).await,
+        refused(&plane, PRIORITIES, &priority_class("second", true)).await,
         format!("priorityclasses.scheduling.k8s.io \"second\" is forbidden: {why}")
     );
-    plane.create(PRIORITIES, &priority("second", false)).await;
+    plane.create(PRIORITIES, &priority_class("second", false)).await;
     let path = format!("{PRIORITIES}/second");
     assert_eq!(plane.patch(&path, MERGE_PATCH, &json!({"globalDefault": true})).await.0, 403);
     let touched = json!({"metadata": {"labels": {"a": "b"}}});

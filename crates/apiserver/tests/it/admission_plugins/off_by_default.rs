@@ -17,13 +17,13 @@ async fn always_pull_images_sets_the_pull_policy() {
 #[tokio::test]
 async fn hard_anti_affinity_is_limited_to_the_host_name_topology() {
     let plane = plane_with(&["LimitPodHardAntiAffinityTopology"], &[]).await;
-    let apart = |key: &str| {
+    let anti_affinity = |key: &str| {
         json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
             [{"topologyKey": key, "labelSelector": {"matchLabels": {"a": "b"}}}]}}})
     };
-    plane.create(PODS, &pod("a", &apart("kubernetes.io/hostname"))).await;
+    plane.create(PODS, &pod("a", &anti_affinity("kubernetes.io/hostname"))).await;
     assert_eq!(
-        refused(&plane, PODS, &pod("b", &apart("zone"))).await,
+        refused(&plane, PODS, &pod("b", &anti_affinity("zone"))).await,
         "pods \"b\" is forbidden: affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey zone but only key kubernetes.io/hostname is allowed"
     );
 }

@@ -1,18 +1,18 @@
-//! `OwnerReferencesPermissionEnforcement`: the permission to block the deletion of an owner. Only
-//! members of `system:masters` have permissions so far, and they have this one.
+//! `OwnerReferencesPermissionEnforcement`: the permission to block the deletion of an owner,
+//! which members of `system:masters` have.
 
 use super::plane_with;
-use crate::objects::{MAPS, map};
+use crate::objects::{CONFIG_MAPS, config_map};
 use machinery::json;
 
 #[tokio::test]
 async fn an_administrator_can_set_block_owner_deletion() {
     let plane = plane_with(&["OwnerReferencesPermissionEnforcement"], &[]).await;
-    let owner = plane.create(MAPS, &map("owner", &json!({}))).await;
-    let mut owned = map("owned", &json!({}));
+    let owner = plane.create(CONFIG_MAPS, &config_map("owner", &json!({}))).await;
+    let mut owned = config_map("owned", &json!({}));
     owned["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "ConfigMap",
         "name": "owner", "uid": owner["metadata"]["uid"], "blockOwnerDeletion": true}]);
-    plane.create(MAPS, &owned).await;
+    plane.create(CONFIG_MAPS, &owned).await;
     let none = json!({"metadata": {"ownerReferences": null}});
-    plane.merge(&format!("{MAPS}/owned"), &none).await;
+    plane.merge(&format!("{CONFIG_MAPS}/owned"), &none).await;
 }

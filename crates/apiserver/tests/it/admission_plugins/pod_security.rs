@@ -18,53 +18,61 @@ fn namespace(labels: &Value) -> Value {
     json!({"metadata": {"name": "n", "labels": labels}})
 }
 
-async fn labeled(labels: &Value) -> TestEnv {
+async fn plane_with_labels(labels: &Value) -> TestEnv {
     let plane = TestEnv::start().await;
     plane.create(NAMESPACES, &namespace(labels)).await;
     plane
 }
 
-fn privileged() -> Value {
+fn privileged_spec() -> Value {
     json!({"containers": [{"name": "c", "image": "i", "securityContext": {"privileged": true}}]})
 }
 
-const WHY: &str = "privileged (container \"c\" must not set securityContext.privileged=true)";
+const VIOLATION: &str = "privileged (container \"c\" must not set securityContext.privileged=true)";
 
 #[tokio::test]
 async fn a_pod_that_violates_the_enforced_level_is_refused() {
-    let plane = labeled(&json!({"enforce": "baseline", "enforce-version": "v1.25"})).await;
+    let plane =
+        plane_with_labels(&json!({"enforce": "baseline", "enforce-version": "v1.25"})).await;
     assert_eq!(
-        refused(&plane, PODS, &pod("a", &privileged())).await,
-        format!("pods \"a\" is forbidden: violates PodSecurity \"baseline:v1.25\": {WHY}")
+        refused(&plane, PODS, &pod("a", &privileged_spec())).await,
+        format!("pods \"a\" is forbidden: violates PodSecurity \"baseline:v1.25\": {VIOLATION}")
     );
     plane.create(PODS, &pod("a", &json!({}))).await;
 }
 
 #[tokio::test]
 async fn a_workload_that_violates_the_level_gets_a_warning() {
-    let plane = labeled(&json!({"enforce": "baseline"})).await;
-    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": privileged()});
+    let plane = plane_with_labels(&json!({"enforce": "baseline"})).await;
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": privileged_spec()});
     let deployment = json!({"metadata": {"name": "d"}, "spec":
         {"selector": {"matchLabels": {"a": "b"}}, "template": template}});
     let path = "/apis/apps/v1/namespaces/n/deployments";
     let reply = plane.send(Method::POST, path, JSON, deployment.to_string()).await;
     assert_eq!(reply.code, 201);
-    assert_eq!(reply.warnings(), [format!("would violate PodSecurity \"baseline:latest\": {WHY}")]);
+    assert_eq!(
+        reply.warnings(),
+        [format!("would violate PodSecurity \"baseline:latest\": {VIOLATION}")]
+    );
 }
 
 #[tokio::test]
 async fn a_pod_that_violates_the_warned_level_is_admitted() {
-    let plane = labeled(&json!({"warn": "baseline"})).await;
-    let reply = plane.send(Method::POST, PODS, JSON, pod("a", &privileged()).to_string()).await;
+    let plane = plane_with_labels(&json!({"warn": "baseline"})).await;
+    let reply =
+        plane.send(Method::POST, PODS, JSON, pod("a", &privileged_spec()).to_string()).await;
     assert_eq!(reply.code, 201);
-    assert_eq!(reply.warnings(), [format!("would violate PodSecurity \"baseline:latest\": {WHY}")]);
+    assert_eq!(
+        reply.warnings(),
+        [format!("would violate PodSecurity \"baseline:latest\": {VIOLATION}")]
+    );
 }
 
 #[tokio::test]
 async fn raising_the_level_warns_of_existing_pods() {
-    let plane = labeled(&json!({})).await;
+    let plane = plane_with_labels(&json!({})).await;
     for name in ["b", "a"] {
-        plane.create(PODS, &pod(name, &privileged())).await;
+        plane.create(PODS, &pod(name, &privileged_spec())).await;
     }
     plane.create(PODS, &pod("fine", &json!({}))).await;
     let path = format!("{NAMESPACES}/n");
@@ -79,7 +87,7 @@ async fn raising_the_level_warns_of_existing_pods() {
         ]
     );
     assert!(plane.send(Method::PATCH, &path, MERGE_PATCH, raise).await.warnings().is_empty());
-    // An admitted pod stays, and fields that the level does not concern can be changed.
+    // An admitted pod stays. The level is enforced again only if fields change that it concerns.
     let label = json!({"metadata": {"labels": {"x": "y"}}});
     plane.merge(&format!("{PODS}/a"), &label).await;
     let image = json!({"spec": {"containers": [{"name": "c", "image": "other"}]}});

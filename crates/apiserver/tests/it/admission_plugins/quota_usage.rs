@@ -1,7 +1,7 @@
 //! `ResourceQuota`: the usage of different kinds, and the scopes of a quota.
 
-use super::resource_quota::with_quota;
-use super::{CLAIMS, PODS, pod, refused, sized};
+use super::resource_quota::plane_with_quota;
+use super::{CLAIMS, PODS, pod, pod_with_resources, refused};
 use machinery::{Value, json};
 use testenv::media_type::MERGE_PATCH;
 
@@ -9,20 +9,20 @@ const SERVICES: &str = "/api/v1/namespaces/default/services";
 
 #[tokio::test]
 async fn a_quota_with_a_scope_covers_only_matching_pods() {
-    let plane = with_quota(&json!({"hard": {"pods": "1"}, "scopes": ["BestEffort"]})).await;
+    let plane = plane_with_quota(&json!({"hard": {"pods": "1"}, "scopes": ["BestEffort"]})).await;
     plane.create(PODS, &pod("a", &json!({}))).await;
     assert_eq!(
         refused(&plane, PODS, &pod("b", &json!({}))).await,
         "pods \"b\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"
     );
-    plane.create(PODS, &sized("b", &json!({"requests": {"cpu": "1"}}))).await;
+    plane.create(PODS, &pod_with_resources("b", &json!({"requests": {"cpu": "1"}}))).await;
 }
 
 #[tokio::test]
 async fn a_scope_selector_matches_priority_classes() {
     let selector = json!({"matchExpressions":
         [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]});
-    let plane = with_quota(&json!({"hard": {"pods": "0"}, "scopeSelector": selector})).await;
+    let plane = plane_with_quota(&json!({"hard": {"pods": "0"}, "scopeSelector": selector})).await;
     let class = json!({"metadata": {"name": "high"}, "value": 10});
     plane.create("/apis/scheduling.k8s.io/v1/priorityclasses", &class).await;
     plane.create(PODS, &pod("a", &json!({}))).await;
@@ -31,7 +31,7 @@ async fn a_scope_selector_matches_priority_classes() {
 
 #[tokio::test]
 async fn a_pod_with_an_active_deadline_moves_to_the_terminating_quota() {
-    let plane = with_quota(&json!({"hard": {"pods": "0"}, "scopes": ["Terminating"]})).await;
+    let plane = plane_with_quota(&json!({"hard": {"pods": "0"}, "scopes": ["Terminating"]})).await;
     plane.create(PODS, &pod("a", &json!({}))).await;
     let path = format!("{PODS}/a");
     let patch = json!({"spec": {"activeDeadlineSeconds": 5}});
@@ -40,8 +40,8 @@ async fn a_pod_with_an_active_deadline_moves_to_the_terminating_quota() {
 }
 
 #[tokio::test]
-async fn services_use_ports_and_balancers() {
-    let plane = with_quota(&json!({"hard": {"services.nodeports": "2"}})).await;
+async fn services_use_quota_for_node_ports() {
+    let plane = plane_with_quota(&json!({"hard": {"services.nodeports": "2"}})).await;
     let service = |name: &str, kind: &str| {
         json!({"metadata": {"name": name}, "spec": {"type": kind, "ports":
             [{"name": "a", "port": 1}, {"name": "b", "port": 2}]}})
@@ -59,9 +59,9 @@ async fn services_use_ports_and_balancers() {
 }
 
 #[tokio::test]
-async fn claims_use_storage_of_their_class() {
+async fn claims_use_the_storage_quota_of_their_class() {
     let hard = json!({"gold.storageclass.storage.k8s.io/requests.storage": "3Gi"});
-    let plane = with_quota(&json!({"hard": hard})).await;
+    let plane = plane_with_quota(&json!({"hard": hard})).await;
     let claim = |name: &str, class: &str| -> Value {
         json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"],
             "storageClassName": class, "resources": {"requests": {"storage": "2Gi"}}}})

@@ -2,14 +2,14 @@
 
 use tokio::task::JoinSet;
 
-use super::{PODS, pod, refused, sized};
-use crate::objects::{MAPS, THINGS, anything, map, thing, things};
+use super::{PODS, pod, pod_with_resources, refused};
+use crate::objects::{CONFIG_MAPS, THINGS, any_schema, config_map, thing, thing_crd};
 use machinery::{Value, json};
 use testenv::TestEnv;
 
 pub(super) const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
 
-pub(super) async fn with_quota(spec: &Value) -> TestEnv {
+pub(super) async fn plane_with_quota(spec: &Value) -> TestEnv {
     let plane = TestEnv::start().await;
     plane.create(QUOTAS, &json!({"metadata": {"name": "q"}, "spec": spec})).await;
     plane
@@ -17,72 +17,74 @@ pub(super) async fn with_quota(spec: &Value) -> TestEnv {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn ten_of_fifty_concurrent_creates_fit_into_the_quota() {
-    let plane = with_quota(&json!({"hard": {"count/configmaps": "10"}})).await;
+    let plane = plane_with_quota(&json!({"hard": {"count/configmaps": "10"}})).await;
     let mut creators = JoinSet::new();
     for index in 0..50 {
         let client = plane.clone();
-        creators.spawn(
-            async move { client.post(MAPS, &map(&format!("m{index}"), &json!({}))).await.0 },
-        );
+        creators.spawn(async move {
+            client.post(CONFIG_MAPS, &config_map(&format!("m{index}"), &json!({}))).await.0
+        });
     }
     let codes = creators.join_all().await;
     assert_eq!(codes.iter().filter(|it| **it == 201).count(), 10, "{codes:?}");
     assert_eq!(codes.iter().filter(|it| **it == 403).count(), 40, "{codes:?}");
-    let found = plane.read(MAPS).await;
+    let found = plane.read(CONFIG_MAPS).await;
     assert_eq!(found["items"].as_array().unwrap().len(), 10);
 }
 
 #[tokio::test]
 async fn a_refusal_reports_usage_and_a_deletion_frees_it() {
-    let plane = with_quota(&json!({"hard": {"configmaps": "2", "count/configmaps": "2"}})).await;
+    let plane =
+        plane_with_quota(&json!({"hard": {"configmaps": "2", "count/configmaps": "2"}})).await;
     for name in ["a", "b"] {
-        plane.create(MAPS, &map(name, &json!({}))).await;
+        plane.create(CONFIG_MAPS, &config_map(name, &json!({}))).await;
     }
     assert_eq!(
-        refused(&plane, MAPS, &map("c", &json!({}))).await,
+        refused(&plane, CONFIG_MAPS, &config_map("c", &json!({}))).await,
         "configmaps \"c\" is forbidden: exceeded quota: q, requested: configmaps=1,count/configmaps=1, used: configmaps=2,count/configmaps=2, limited: configmaps=2,count/configmaps=2"
     );
-    plane.delete(&format!("{MAPS}/a")).await;
-    plane.create(MAPS, &map("c", &json!({}))).await;
-    refused(&plane, MAPS, &map("d", &json!({}))).await;
+    plane.delete(&format!("{CONFIG_MAPS}/a")).await;
+    plane.create(CONFIG_MAPS, &config_map("c", &json!({}))).await;
+    refused(&plane, CONFIG_MAPS, &config_map("d", &json!({}))).await;
 }
 
 #[tokio::test]
 async fn refused_requests_and_dry_runs_use_no_quota() {
-    let plane = with_quota(&json!({"hard": {"count/configmaps": "1"}})).await;
+    let plane = plane_with_quota(&json!({"hard": {"count/configmaps": "1"}})).await;
     for _ in 0..5 {
-        plane.create(&format!("{MAPS}?dryRun=All"), &map("a", &json!({}))).await;
+        plane.create(&format!("{CONFIG_MAPS}?dryRun=All"), &config_map("a", &json!({}))).await;
         let wrong = json!({"metadata": {"name": "a"}, "data": {"!": "x"}});
-        assert_eq!(plane.post(MAPS, &wrong).await.0, 422);
+        assert_eq!(plane.post(CONFIG_MAPS, &wrong).await.0, 422);
     }
-    plane.create(MAPS, &map("a", &json!({}))).await;
-    assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 403);
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    assert_eq!(plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await.0, 403);
 }
 
 #[tokio::test]
-async fn pods_use_their_requests() {
-    let plane = with_quota(&json!({"hard": {"requests.cpu": "1", "limits.memory": "1Gi"}})).await;
+async fn pods_use_quota_for_their_requests_until_they_complete() {
+    let plane =
+        plane_with_quota(&json!({"hard": {"requests.cpu": "1", "limits.memory": "1Gi"}})).await;
     assert_eq!(
         refused(&plane, PODS, &pod("a", &json!({}))).await,
         "pods \"a\" is forbidden: failed quota: q: must specify limits.memory for: c; requests.cpu for: c"
     );
-    let asks = |cpu: &str| json!({"requests": {"cpu": cpu}, "limits": {"memory": "256Mi"}});
-    plane.create(PODS, &sized("a", &asks("600m"))).await;
+    let resources = |cpu: &str| json!({"requests": {"cpu": cpu}, "limits": {"memory": "256Mi"}});
+    plane.create(PODS, &pod_with_resources("a", &resources("600m"))).await;
     assert_eq!(
-        refused(&plane, PODS, &sized("b", &asks("500m"))).await,
+        refused(&plane, PODS, &pod_with_resources("b", &resources("500m"))).await,
         "pods \"b\" is forbidden: exceeded quota: q, requested: requests.cpu=500m, used: requests.cpu=600m, limited: requests.cpu=1"
     );
-    plane.create(PODS, &sized("b", &asks("400m"))).await;
+    plane.create(PODS, &pod_with_resources("b", &resources("400m"))).await;
     // A completed pod uses no quota.
     let ended = json!({"status": {"phase": "Succeeded"}});
     plane.merge(&format!("{PODS}/a/status"), &ended).await;
-    plane.create(PODS, &sized("c", &asks("600m"))).await;
+    plane.create(PODS, &pod_with_resources("c", &resources("600m"))).await;
 }
 
 #[tokio::test]
 async fn custom_resources_are_counted() {
-    let plane = with_quota(&json!({"hard": {"count/things.example.com": "1"}})).await;
-    plane.install_crd(&things(&anything())).await;
+    let plane = plane_with_quota(&json!({"hard": {"count/things.example.com": "1"}})).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     assert_eq!(
         refused(&plane, THINGS, &thing("b", &json!({}))).await,
@@ -92,7 +94,7 @@ async fn custom_resources_are_counted() {
 
 #[tokio::test]
 async fn the_status_shows_the_usage() {
-    let plane = with_quota(&json!({"hard": {"pods": "5", "requests.cpu": "2"}})).await;
+    let plane = plane_with_quota(&json!({"hard": {"pods": "5", "requests.cpu": "2"}})).await;
     let path = format!("{QUOTAS}/q");
     let shows = |pods: &'static str, cpu: &'static str| {
         move |_: u16, quota: &Value| {
@@ -101,7 +103,7 @@ async fn the_status_shows_the_usage() {
     };
     let quota = plane.until(&path, shows("0", "0")).await;
     assert_eq!(quota["status"]["hard"], json!({"pods": "5", "requests.cpu": "2"}));
-    plane.create(PODS, &sized("a", &json!({"requests": {"cpu": "500m"}}))).await;
+    plane.create(PODS, &pod_with_resources("a", &json!({"requests": {"cpu": "500m"}}))).await;
     plane.until(&path, shows("1", "500m")).await;
     plane.delete_with(&format!("{PODS}/a"), &json!({"gracePeriodSeconds": 0})).await;
     plane.until(&path, shows("0", "0")).await;
@@ -126,15 +128,16 @@ async fn refused_statuses(plane: &TestEnv) -> u64 {
 async fn a_status_over_the_size_limit_is_not_written_repeatedly() {
     const LARGE: usize = 2;
     let plane = TestEnv::start().await;
-    for namespace in ["team", "witness"] {
+    for namespace in ["large", "observed"] {
         plane.create("/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await;
     }
     let (maps, quotas) =
-        ("/api/v1/namespaces/witness/configmaps", "/api/v1/namespaces/witness/resourcequotas");
-    let witness =
+        ("/api/v1/namespaces/observed/configmaps", "/api/v1/namespaces/observed/resourcequotas");
+    let observed =
         json!({"metadata": {"name": "q"}, "spec": {"hard": {"count/configmaps": "1000"}}});
-    plane.create(quotas, &witness).await;
-    // Quotas are evaluated in the order of their keys, so the others come first.
+    plane.create(quotas, &observed).await;
+    // Quotas are evaluated in the order of their keys: once this quota shows a count, those of the
+    // namespace `large` have been evaluated.
     let shows = |count: usize| {
         move |_: u16, quota: &Value| {
             quota["status"]["used"]["count/configmaps"] == count.to_string().as_str()
@@ -147,18 +150,19 @@ async fn a_status_over_the_size_limit_is_not_written_repeatedly() {
         };
         let hard: machinery::Map<String, Value> = (0..6500).map(name).collect();
         let quota = json!({"metadata": {"name": format!("q{n}")}, "spec": {"hard": hard}});
-        plane.create("/api/v1/namespaces/team/resourcequotas", &quota).await;
+        plane.create("/api/v1/namespaces/large/resourcequotas", &quota).await;
     }
-    plane.create(maps, &map("first", &json!({}))).await;
+    plane.create(maps, &config_map("first", &json!({}))).await;
     plane.until(&path, shows(1)).await;
     for n in 0..5 {
-        plane.create(maps, &map(&format!("m{n}"), &json!({}))).await;
+        plane.create(maps, &config_map(&format!("m{n}"), &json!({}))).await;
         plane.until(&path, shows(n + 2)).await;
     }
     assert_eq!(refused_statuses(&plane).await, LARGE as u64);
     // The status of a changed quota is written again, and stored if it fits.
+    // A merge patch adds to a map, so the old entries are removed first.
     let hard = json!({"spec": {"hard": null}});
-    let small = "/api/v1/namespaces/team/resourcequotas/q0";
+    let small = "/api/v1/namespaces/large/resourcequotas/q0";
     plane.merge(small, &hard).await;
     plane.merge(small, &json!({"spec": {"hard": {"pods": "1"}}})).await;
     plane.until(small, |_, quota| quota["status"]["used"] == json!({"pods": "0"})).await;

@@ -9,11 +9,18 @@ use testenv::media_type::MERGE_PATCH;
 
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
 
-fn class(name: &str, is_default: bool, grows: bool) -> Value {
-    let mark = is_default.to_string();
-    json!({"metadata": {"name": name, "annotations":
-        {"storageclass.kubernetes.io/is-default-class": mark}},
-        "provisioner": "example.com/p", "allowVolumeExpansion": grows})
+const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
+
+/// A class that is not the default and does not allow expansion.
+fn class(name: &str) -> Value {
+    json!({"metadata": {"name": name, "annotations": {IS_DEFAULT: "false"}},
+        "provisioner": "example.com/p", "allowVolumeExpansion": false})
+}
+
+fn default_class(name: &str) -> Value {
+    let mut class = class(name);
+    class["metadata"]["annotations"][IS_DEFAULT] = "true".into();
+    class
 }
 
 fn claim(name: &str) -> Value {
@@ -26,10 +33,10 @@ async fn a_claim_without_a_class_gets_the_newest_default() {
     let plane = TestEnv::start().await;
     let before = plane.create(CLAIMS, &claim("before")).await;
     assert_eq!(before["spec"].get("storageClassName"), None);
-    plane.create(CLASSES, &class("old", true, false)).await;
+    plane.create(CLASSES, &default_class("old")).await;
     plane.advance(Duration::from_secs(5));
-    plane.create(CLASSES, &class("new", true, false)).await;
-    plane.create(CLASSES, &class("other", false, false)).await;
+    plane.create(CLASSES, &default_class("new")).await;
+    plane.create(CLASSES, &class("other")).await;
     let after = plane.create(CLAIMS, &claim("after")).await;
     assert_eq!(after["spec"]["storageClassName"], "new");
     let mut none = claim("none");
@@ -56,27 +63,29 @@ async fn claims_and_volumes_are_protected() {
 #[tokio::test]
 async fn a_bound_claim_can_grow_if_its_class_allows_expansion() {
     let plane = TestEnv::start().await;
-    plane.create(CLASSES, &class("firm", false, false)).await;
-    plane.create(CLASSES, &class("soft", false, true)).await;
+    plane.create(CLASSES, &class("fixed")).await;
+    let mut expandable = class("expandable");
+    expandable["allowVolumeExpansion"] = true.into();
+    plane.create(CLASSES, &expandable).await;
     let grow = json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}});
-    for name in ["firm", "soft"] {
+    for name in ["fixed", "expandable"] {
         let mut claim = claim(name);
         claim["spec"]["storageClassName"] = json!(name);
         plane.create(CLAIMS, &claim).await;
     }
-    let path = format!("{CLAIMS}/soft");
+    let path = format!("{CLAIMS}/expandable");
     let bound = json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}});
-    let of_phase = plane.patch(&path, MERGE_PATCH, &grow).await.1;
-    assert_eq!(of_phase["code"], 422, "the kind's own rule comes first: {of_phase}");
-    for name in ["firm", "soft"] {
+    let (code, status) = plane.patch(&path, MERGE_PATCH, &grow).await;
+    assert_eq!(code, 422, "a claim that is not bound cannot grow: {status}");
+    for name in ["fixed", "expandable"] {
         plane.merge(&format!("{CLAIMS}/{name}/status"), &bound).await;
     }
-    let (code, status) = plane.patch(&format!("{CLAIMS}/firm"), MERGE_PATCH, &grow).await;
+    let (code, status) = plane.patch(&format!("{CLAIMS}/fixed"), MERGE_PATCH, &grow).await;
     assert_eq!(
         (code, status["message"].as_str().unwrap()),
         (
             403,
-            "persistentvolumeclaims \"firm\" is forbidden: only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
+            "persistentvolumeclaims \"fixed\" is forbidden: only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
         )
     );
     plane.merge(&path, &grow).await;

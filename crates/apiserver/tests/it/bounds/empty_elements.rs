@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use crate::objects::MAPS;
+use crate::objects::CONFIG_MAPS;
 use apiserver::auth::authentication::User;
 use machinery::{Value, json};
 use testenv::media_type::{JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
@@ -45,7 +45,7 @@ async fn a_body_with_too_many_empty_elements_is_refused() {
         (PODS, format!("{head}\"volumes\":"), tail),
         ("/api/v1/namespaces/default/services", format!("{head}\"ports\":"), tail),
         (deployments, format!("{head}\"template\":{{\"spec\":{{\"containers\":"), "}}}}"),
-        (MAPS, r#"{"metadata":{"name":"a","ownerReferences":"#.to_owned(), tail),
+        (CONFIG_MAPS, r#"{"metadata":{"name":"a","ownerReferences":"#.to_owned(), tail),
         (reviews, r#"{"spec":{},"metadata":{"ownerReferences":"#.to_owned(), tail),
     ] {
         for media in [JSON, YAML] {
@@ -84,14 +84,14 @@ async fn patches_with_too_many_empty_elements_are_refused() {
 #[tokio::test]
 async fn a_patch_whose_result_has_too_many_elements_is_refused() {
     let plane = TestEnv::start().await;
-    plane.create(MAPS, &json!({"metadata": {"name": "a"}})).await;
+    plane.create(CONFIG_MAPS, &json!({"metadata": {"name": "a"}})).await;
     let mut operations =
         vec![format!(r#"{{"op":"add","path":"/x","value":{{"0":{}}}}}"#, empty(1000))];
     for n in 1..=60 {
         operations.push(format!(r#"{{"op":"copy","from":"/x/0","path":"/x/{n}"}}"#));
     }
     let body = format!("[{}]", operations.join(","));
-    check(&plane, Method::PATCH, &format!("{MAPS}/a"), JSON_PATCH, body).await;
+    check(&plane, Method::PATCH, &format!("{CONFIG_MAPS}/a"), JSON_PATCH, body).await;
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 use http::Method;
 
-use super::{Ask, check, plane_with, sizes};
-use crate::objects::{MAPS, map};
+use super::{TestRequest, check, plane_with, sizes};
+use crate::objects::{CONFIG_MAPS, config_map};
 use apiserver::auth::authentication::User;
 use machinery::{Map, Value, json};
 use testenv::TestEnv;
@@ -19,8 +19,8 @@ fn managers(count: usize, operation: &str) -> Value {
     (0..count).map(one).collect()
 }
 
-/// `count` managers with fields that no longer change.
-fn updaters(count: usize, api_version: &str) -> Value {
+/// `count` managers, each of a separate field that the object does not have.
+fn managers_of_absent_fields(count: usize, api_version: &str) -> Value {
     let one = |n: usize| {
         json!({"manager": format!("m{n}"), "operation": "Update", "apiVersion": api_version,
             "fieldsType": "FieldsV1", "fieldsV1": {format!("f:z{n}"): {}}})
@@ -33,24 +33,28 @@ fn entries(count: usize, value: &str) -> Value {
     Value::Object((0..count).map(|n| (format!("k{n}"), value.into())).collect::<Map<_, _>>())
 }
 
-fn managed(count: usize, operation: &str) -> Value {
+fn managed_map(count: usize, operation: &str) -> Value {
     json!({"metadata": {"name": "a", "managedFields": managers(count, operation)},
         "data": entries(count, "v")})
 }
 
 #[tokio::test]
-async fn updates_with_many_managers_take_linear_time() {
+async fn a_create_with_many_update_managers_takes_linear_time() {
     let plane = TestEnv::start().await;
     check(&plane, 201, 6000, |n| {
-        Ask::post(MAPS, &json!({"metadata": {"name": "a", "managedFields": updaters(n, "v1")}}))
+        let managers = managers_of_absent_fields(n, "v1");
+        TestRequest::post(
+            CONFIG_MAPS,
+            &json!({"metadata": {"name": "a", "managedFields": managers}}),
+        )
     })
     .await;
 }
 
 #[tokio::test]
-async fn applies_with_many_managers_take_linear_time() {
+async fn a_create_with_many_apply_managers_takes_linear_time() {
     let plane = TestEnv::start().await;
-    check(&plane, 201, 2000, |n| Ask::post(MAPS, &managed(n, "Apply"))).await;
+    check(&plane, 201, 2000, |n| TestRequest::post(CONFIG_MAPS, &managed_map(n, "Apply"))).await;
 }
 
 #[tokio::test]
@@ -60,19 +64,28 @@ async fn a_review_with_many_managers_takes_linear_time() {
     let user = plane.as_user(User { groups: vec!["system:authenticated".to_owned()], ..user });
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     check(&user, 201, 5000, |n| {
-        let metadata = json!({"managedFields": updaters(n, "authorization.k8s.io/v1")});
-        Ask::post(path, &json!({"metadata": metadata, "spec": {"nonResourceAttributes": {}}}))
+        let metadata =
+            json!({"managedFields": managers_of_absent_fields(n, "authorization.k8s.io/v1")});
+        TestRequest::post(
+            path,
+            &json!({"metadata": metadata, "spec": {"nonResourceAttributes": {}}}),
+        )
     })
     .await;
 }
 
 #[tokio::test]
 async fn changes_of_fields_of_many_managers_take_linear_time() {
-    let plane = plane_with(MAPS, &map("a", &entries(8000, "v"))).await;
+    let plane = plane_with(CONFIG_MAPS, &config_map("a", &entries(8000, "v"))).await;
     check(&plane, 200, 2000, |n| {
-        let mut changed = managed(n, "Apply");
+        let mut changed = managed_map(n, "Apply");
         changed["data"] = entries(n, "w");
-        Ask::new(Method::PUT, format!("{MAPS}/a?dryRun=All"), JSON, changed.to_string())
+        TestRequest::new(
+            Method::PUT,
+            format!("{CONFIG_MAPS}/a?dryRun=All"),
+            JSON,
+            changed.to_string(),
+        )
     })
     .await;
 }
@@ -82,16 +95,21 @@ async fn an_apply_that_conflicts_with_many_managers_takes_linear_time() {
     const SIZE: usize = 2000;
     let plane = TestEnv::start().await;
     for n in sizes(SIZE) {
-        let mut live = managed(n, "Apply");
+        let mut live = managed_map(n, "Apply");
         live["metadata"]["name"] = format!("a{n}").into();
-        plane.create(MAPS, &live).await;
+        plane.create(CONFIG_MAPS, &live).await;
     }
     for (force, code) in [("true", 200), ("false", 409)] {
         check(&plane, code, SIZE, |n| {
             let config = json!({"apiVersion": "v1", "kind": "ConfigMap",
                 "metadata": {"name": format!("a{n}")}, "data": entries(n, "w")});
-            let path = format!("{MAPS}/a{n}?dryRun=All&fieldManager=x&force={force}");
-            Ask::new(Method::PATCH, path, "application/apply-patch+yaml", config.to_string())
+            let path = format!("{CONFIG_MAPS}/a{n}?dryRun=All&fieldManager=x&force={force}");
+            TestRequest::new(
+                Method::PATCH,
+                path,
+                "application/apply-patch+yaml",
+                config.to_string(),
+            )
         })
         .await;
     }
@@ -105,7 +123,10 @@ async fn unsorted_managed_fields_take_linear_time() {
             (0..n).map(|it| (format!("v:{}", it * 7), json!({}))).collect();
         let manager = json!({"manager": "m", "operation": "Apply", "apiVersion": "v1",
             "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": {"f:finalizers": fields}}});
-        Ask::post(MAPS, &json!({"metadata": {"name": "a", "managedFields": [manager]}}))
+        TestRequest::post(
+            CONFIG_MAPS,
+            &json!({"metadata": {"name": "a", "managedFields": [manager]}}),
+        )
     })
     .await;
 }
@@ -117,15 +138,19 @@ async fn many_owner_references_take_linear_time() {
         json!({"apiVersion": "v1", "kind": "Pod", "name": format!("p{n}"), "uid": format!("u{n}"),
             "controller": is_controller, "blockOwnerDeletion": true})
     };
-    let map = |owners: Value| json!({"metadata": {"name": "a", "ownerReferences": owners}});
+    let with_owners = |owners: Value| json!({"metadata": {"name": "a", "ownerReferences": owners}});
     check(&plane, 201, 2000, |n| {
-        Ask::post(MAPS, &map((0..n).map(|it| owner(it, false)).collect()))
+        TestRequest::post(CONFIG_MAPS, &with_owners((0..n).map(|it| owner(it, false)).collect()))
     })
     .await;
-    check(&plane, 201, 2000, |n| Ask::post(MAPS, &map((0..n).map(|_| owner(7, false)).collect())))
-        .await;
-    check(&plane, 422, 1000, |n| Ask::post(MAPS, &map((0..n).map(|it| owner(it, true)).collect())))
-        .await;
+    check(&plane, 201, 2000, |n| {
+        TestRequest::post(CONFIG_MAPS, &with_owners((0..n).map(|_| owner(7, false)).collect()))
+    })
+    .await;
+    check(&plane, 422, 1000, |n| {
+        TestRequest::post(CONFIG_MAPS, &with_owners((0..n).map(|it| owner(it, true)).collect()))
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -134,26 +159,39 @@ async fn many_finalizers_initializers_and_labels_take_linear_time() {
     let with = |field: &str, value: Value| json!({"metadata": {"name": "a", field: value}});
     let finalizers =
         |n: usize| (0..n).map(|it| Value::from(format!("a.b/{it}"))).collect::<Value>();
-    check(&plane, 201, 5000, |n| Ask::post(MAPS, &with("finalizers", finalizers(n)))).await;
-    check(&plane, 201, 5000, |n| Ask::post(MAPS, &with("labels", entries(n, "v")))).await;
-    check(&plane, 201, 2000, |n| Ask::post(MAPS, &with("annotations", entries(n, "v")))).await;
+    check(&plane, 201, 5000, |n| {
+        TestRequest::post(CONFIG_MAPS, &with("finalizers", finalizers(n)))
+    })
+    .await;
+    check(&plane, 201, 5000, |n| TestRequest::post(CONFIG_MAPS, &with("labels", entries(n, "v"))))
+        .await;
+    check(&plane, 201, 2000, |n| {
+        TestRequest::post(CONFIG_MAPS, &with("annotations", entries(n, "v")))
+    })
+    .await;
     check(&plane, 201, 10_000, |n| {
         let pending: Value = (0..n).map(|it| json!({"name": format!("a{it}")})).collect();
-        Ask::post(MAPS, &with("initializers", json!({"pending": pending})))
+        TestRequest::post(CONFIG_MAPS, &with("initializers", json!({"pending": pending})))
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_deletion_with_many_finalizers_takes_linear_time() {
+async fn adding_many_finalizers_to_a_terminating_object_is_refused_in_linear_time() {
     let finalizers: Value = (0..8000).map(|it| Value::from(format!("a.b/{it}"))).collect();
     let plane =
-        plane_with(MAPS, &json!({"metadata": {"name": "a", "finalizers": finalizers}})).await;
-    plane.delete(&format!("{MAPS}/a")).await;
+        plane_with(CONFIG_MAPS, &json!({"metadata": {"name": "a", "finalizers": finalizers}}))
+            .await;
+    plane.delete(&format!("{CONFIG_MAPS}/a")).await;
     check(&plane, 422, 2000, |n| {
         let finalizers: Value = (0..n).map(|it| Value::from(format!("c.d/{it}"))).collect();
         let patch = json!({"metadata": {"finalizers": finalizers}});
-        Ask::new(Method::PATCH, format!("{MAPS}/a?dryRun=All"), MERGE_PATCH, patch.to_string())
+        TestRequest::new(
+            Method::PATCH,
+            format!("{CONFIG_MAPS}/a?dryRun=All"),
+            MERGE_PATCH,
+            patch.to_string(),
+        )
     })
     .await;
 }
@@ -165,9 +203,9 @@ async fn errors_at_a_long_field_path_take_linear_time() {
         let long = "x".repeat(n);
         let keys: Map<String, Value> =
             (0..n / 20).map(|it| (format!("{it}:"), Value::from("v"))).collect();
-        let mut map = map("a", &Value::Object(keys));
+        let mut map = config_map("a", &Value::Object(keys));
         map["metadata"]["labels"] = json!({long: "v"});
-        Ask::post(MAPS, &map)
+        TestRequest::post(CONFIG_MAPS, &map)
     })
     .await;
 }

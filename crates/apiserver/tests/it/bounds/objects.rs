@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use super::{Ask, check, sizes};
+use super::{TestRequest, check, sizes};
 use machinery::{Map, Value, json};
 use testenv::TestEnv;
 use testenv::media_type::JSON;
@@ -34,19 +34,21 @@ fn container(n: usize) -> Value {
 async fn pods_with_many_containers_take_linear_time() {
     let plane = TestEnv::start().await;
     for list in ["containers", "initContainers"] {
-        check(&plane, 201, 800, |n| Ask::post(PODS, &pod(&json!({list: items(n, container)}))))
-            .await;
+        check(&plane, 201, 800, |n| {
+            TestRequest::post(PODS, &pod(&json!({list: items(n, container)})))
+        })
+        .await;
     }
     check(&plane, 201, 4000, |n| {
         let env = items(n, |it| json!({"name": format!("E{it}"), "value": "v"}));
         let container = json!({"name": "c", "image": "i", "env": env});
-        Ask::post(PODS, &pod(&json!({"containers": [container]})))
+        TestRequest::post(PODS, &pod(&json!({"containers": [container]})))
     })
     .await;
     check(&plane, 201, 2000, |n| {
         let ports = items(n, |it| json!({"containerPort": it % 60_000 + 1, "hostPort": 0}));
         let container = json!({"name": "c", "image": "i", "ports": ports});
-        Ask::post(PODS, &pod(&json!({"containers": [container]})))
+        TestRequest::post(PODS, &pod(&json!({"containers": [container]})))
     })
     .await;
 }
@@ -59,17 +61,17 @@ async fn pods_with_many_volumes_take_linear_time() {
         let mounts =
             items(n, |it| json!({"name": format!("v{it}"), "mountPath": format!("/m/{it}")}));
         let container = json!({"name": "c", "image": "i", "volumeMounts": mounts});
-        Ask::post(PODS, &pod(&json!({"volumes": volumes, "containers": [container]})))
+        TestRequest::post(PODS, &pod(&json!({"volumes": volumes, "containers": [container]})))
     })
     .await;
-    for is_same in [true, false] {
+    for has_same_path in [true, false] {
         check(&plane, 201, 2000, |n| {
             let files = items(n, |it| {
-                let path = if is_same { "p".to_owned() } else { format!("p{it}") };
+                let path = if has_same_path { "p".to_owned() } else { format!("p{it}") };
                 json!({"key": format!("k{it}"), "path": path})
             });
             let volume = json!({"name": "v", "configMap": {"name": "m", "items": files}});
-            Ask::post(PODS, &pod(&json!({"volumes": [volume]})))
+            TestRequest::post(PODS, &pod(&json!({"volumes": [volume]})))
         })
         .await;
     }
@@ -94,7 +96,8 @@ async fn pods_with_other_long_lists_take_linear_time() {
         ),
     ];
     for (list, one) in lists {
-        check(&plane, 201, 1500, |n| Ask::post(PODS, &pod(&json!({list: items(n, one)})))).await;
+        check(&plane, 201, 1500, |n| TestRequest::post(PODS, &pod(&json!({list: items(n, one)}))))
+            .await;
     }
 }
 
@@ -113,7 +116,7 @@ async fn a_forbidden_update_of_many_variables_takes_linear_time() {
     }
     check(&plane, 422, SIZE, |n| {
         let path = format!("{PODS}/a{n}?dryRun=All");
-        Ask::new(Method::PUT, path, JSON, pod_of(n, "w").to_string())
+        TestRequest::new(Method::PUT, path, JSON, pod_of(n, "w").to_string())
     })
     .await;
 }
@@ -123,20 +126,20 @@ async fn services_with_many_ports_and_addresses_take_linear_time() {
     let plane = TestEnv::start().await;
     check(&plane, 201, 2000, |n| {
         let ports = items(n, |it| json!({"name": format!("p{it}"), "port": it + 1}));
-        Ask::post(SERVICES, &json!({"metadata": {"name": "a"}, "spec": {"ports": ports}}))
+        TestRequest::post(SERVICES, &json!({"metadata": {"name": "a"}, "spec": {"ports": ports}}))
     })
     .await;
     check(&plane, 201, 2000, |n| {
         let ips = items(n, |it| format!("10.1.{}.{}", it / 250, it % 250).into());
         let spec = json!({"ports": [{"port": 1}], "externalIPs": ips});
-        Ask::post(SERVICES, &json!({"metadata": {"name": "a"}, "spec": spec}))
+        TestRequest::post(SERVICES, &json!({"metadata": {"name": "a"}, "spec": spec}))
     })
     .await;
     check(&plane, 201, 2000, |n| {
         let addresses = items(n, |it| json!({"ip": format!("10.1.{}.{}", it / 250, it % 250)}));
         let subset = json!({"addresses": addresses, "ports": [{"port": 1}]});
         let path = "/api/v1/namespaces/default/endpoints";
-        Ask::post(path, &json!({"metadata": {"name": "a"}, "subsets": [subset]}))
+        TestRequest::post(path, &json!({"metadata": {"name": "a"}, "subsets": [subset]}))
     })
     .await;
 }
@@ -149,13 +152,13 @@ async fn policies_quotas_and_roles_with_long_lists_take_linear_time() {
         let peers = items(n, |it| json!({"podSelector": {"matchLabels": {"a": format!("v{it}")}}}));
         let spec = json!({"podSelector": {}, "ingress": [{"ports": ports, "from": peers}]});
         let path = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
-        Ask::post(path, &json!({"metadata": {"name": "a"}, "spec": spec}))
+        TestRequest::post(path, &json!({"metadata": {"name": "a"}, "spec": spec}))
     })
     .await;
     check(&plane, 422, 2000, |n| {
         let scopes = items(n, |it| format!("S{it}").into());
         let path = "/api/v1/namespaces/default/resourcequotas";
-        Ask::post(path, &json!({"metadata": {"name": "a"}, "spec": {"scopes": scopes}}))
+        TestRequest::post(path, &json!({"metadata": {"name": "a"}, "spec": {"scopes": scopes}}))
     })
     .await;
     check(&plane, 201, 1000, |n| {
@@ -164,7 +167,7 @@ async fn policies_quotas_and_roles_with_long_lists_take_linear_time() {
             |it| json!({"apiGroups": [""], "resources": [format!("r{it}")], "verbs": ["get"]}),
         );
         let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
-        Ask::post(path, &json!({"metadata": {"name": "a"}, "rules": rules}))
+        TestRequest::post(path, &json!({"metadata": {"name": "a"}, "rules": rules}))
     })
     .await;
 }

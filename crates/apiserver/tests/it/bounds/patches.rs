@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use http::Method;
 
-use super::{Ask, check, plane_with, sizes};
-use crate::objects::{MAPS, map};
+use super::{TestRequest, check, plane_with, sizes};
+use crate::objects::{CONFIG_MAPS, config_map};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON_PATCH, STRATEGIC_MERGE_PATCH};
@@ -27,7 +27,7 @@ async fn a_strategic_merge_with_set_element_order_takes_linear_time() {
             (0..n).rev().map(|it| json!({"port": it + 1, "nodePort": 0})).collect();
         let patch = json!({"spec": {"$setElementOrder/ports": order, "ports": reversed}});
         let path = format!("{SERVICES}/a?dryRun=All");
-        Ask::new(Method::PATCH, path, STRATEGIC_MERGE_PATCH, patch.to_string())
+        TestRequest::new(Method::PATCH, path, STRATEGIC_MERGE_PATCH, patch.to_string())
     })
     .await;
 }
@@ -45,7 +45,7 @@ async fn a_strategic_merge_that_deletes_takes_linear_time() {
         let deleted: Value = (1..n).map(|it| json!({"port": it + 1, "$patch": "delete"})).collect();
         let patch = json!({"spec": {"ports": deleted}});
         let path = format!("{SERVICES}/a{n}?dryRun=All");
-        Ask::new(Method::PATCH, path, STRATEGIC_MERGE_PATCH, patch.to_string())
+        TestRequest::new(Method::PATCH, path, STRATEGIC_MERGE_PATCH, patch.to_string())
     })
     .await;
 }
@@ -53,7 +53,7 @@ async fn a_strategic_merge_that_deletes_takes_linear_time() {
 #[tokio::test]
 async fn json_patch_operations_on_a_large_value_take_linear_time() {
     let large: String = "x".repeat(200_000);
-    let plane = plane_with(MAPS, &map("a", &json!({"k": large}))).await;
+    let plane = plane_with(CONFIG_MAPS, &config_map("a", &json!({"k": large}))).await;
     check(&plane, 200, 1000, |n| {
         let back_and_forth = (0..n).flat_map(|_| {
             [
@@ -62,8 +62,8 @@ async fn json_patch_operations_on_a_large_value_take_linear_time() {
             ]
         });
         let patch: Value = back_and_forth.collect();
-        let path = format!("{MAPS}/a?dryRun=All");
-        Ask::new(Method::PATCH, path, JSON_PATCH, patch.to_string())
+        let path = format!("{CONFIG_MAPS}/a?dryRun=All");
+        TestRequest::new(Method::PATCH, path, JSON_PATCH, patch.to_string())
     })
     .await;
 }
@@ -72,7 +72,12 @@ async fn json_patch_operations_on_a_large_value_take_linear_time() {
 async fn aliases_and_merges_in_yaml_take_linear_time() {
     let plane = TestEnv::start().await;
     let send = |yaml: String| {
-        Ask::new(Method::POST, format!("{MAPS}?dryRun=All"), "application/yaml", yaml)
+        TestRequest::new(
+            Method::POST,
+            format!("{CONFIG_MAPS}?dryRun=All"),
+            "application/yaml",
+            yaml,
+        )
     };
     check(&plane, 201, 5000, |n| {
         let mut yaml = "metadata: {name: a}\ndata:\n  a: &a v\n".to_owned();
@@ -110,7 +115,7 @@ async fn a_patch_with_unknown_fields_of_a_pod_takes_linear_time() {
             .chain([json!({"op": "add", "path": "/spec/containers/0/image", "value": 1})])
             .collect();
         let path = format!("{PODS}/a?dryRun=All");
-        Ask::new(Method::PATCH, path, JSON_PATCH, operations.to_string())
+        TestRequest::new(Method::PATCH, path, JSON_PATCH, operations.to_string())
     })
     .await;
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::Method;
 
-use super::{Ask, check, sizes, spent};
+use super::{TestRequest, check, cpu_time, sizes};
 use machinery::{Map, Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, TABLE};
@@ -14,7 +14,7 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const RANGES: &str = "/api/v1/namespaces/default/limitranges";
 
 /// The maximum time of a request of at most 100 kB, in a build without optimization.
-const MOST: Duration = Duration::from_secs(2);
+const MAX_TIME: Duration = Duration::from_secs(2);
 
 fn items(count: usize, one: impl Fn(usize) -> Value) -> Value {
     (0..count).map(one).collect()
@@ -32,10 +32,10 @@ fn pod(name: &str, containers: usize) -> Value {
 
 /// Sends `object` as a dry run and returns the message of the error.
 async fn refusal(plane: &TestEnv, code: u16, path: &str, object: &Value) -> String {
-    let ask = Ask::post(path, object);
-    let spent = spent(plane, code, &ask).await;
-    assert!(spent < MOST, "{spent:?}");
-    let reply = plane.send(ask.method, &ask.path, JSON, ask.body).await;
+    let request = TestRequest::post(path, object);
+    let spent = cpu_time(plane, code, &request).await;
+    assert!(spent < MAX_TIME, "{spent:?}");
+    let reply = plane.send(request.method, &request.path, JSON, request.body).await;
     reply.value()["message"].as_str().unwrap_or_default().to_owned()
 }
 
@@ -64,7 +64,7 @@ async fn the_list_of_limit_range_violations_is_bounded() {
 }
 
 #[tokio::test]
-async fn versions_in_an_error_take_linear_time() {
+async fn errors_of_a_crd_with_many_versions_take_linear_time() {
     let plane = TestEnv::start().await;
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     check(&plane, 422, 500, |n| {
@@ -74,7 +74,7 @@ async fn versions_in_an_error_take_linear_time() {
         };
         let spec = json!({"group": "example.com", "names": {"kind": "Test", "plural": "tests"},
             "scope": "Cluster", "versions": items(n, version)});
-        Ask::post(path, &json!({"metadata": {"name": "tests.example.com"}, "spec": spec}))
+        TestRequest::post(path, &json!({"metadata": {"name": "tests.example.com"}, "spec": spec}))
     })
     .await;
 }
@@ -92,12 +92,13 @@ async fn resources_of_sidecars_are_summed_in_linear_time() {
         let mut pod = pod("a", 1);
         pod["spec"]["resources"] = json!({"limits": {"cpu": "1"}});
         pod["spec"]["initContainers"] = items(n, container);
-        Ask::post(PODS, &pod)
+        TestRequest::post(PODS, &pod)
     })
     .await;
 }
 
-/// Checks that the rows of a table are computed in linear time; `one` creates an object of a size.
+/// Checks that the rows of a table are computed in linear time; `one` creates an object of a size and
+/// its status or null.
 async fn check_table(path: &str, size: usize, one: impl Fn(usize) -> (Value, Value)) {
     let plane = TestEnv::start().await;
     for n in sizes(size) {
@@ -115,7 +116,7 @@ async fn check_table(path: &str, size: usize, one: impl Fn(usize) -> (Value, Val
     let client = plane.with_header("accept", TABLE);
     check(&client, 200, size, |n| {
         let path = format!("{path}/a{n}?includeObject=None");
-        Ask::new(Method::GET, path, JSON, String::new())
+        TestRequest::new(Method::GET, path, JSON, String::new())
     })
     .await;
 }

@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use super::{Ask, check};
+use super::{TestRequest, check};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::JSON;
@@ -10,10 +10,10 @@ use testenv::media_type::JSON;
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
 /// A dry run and a create of a service.
-fn asks(spec: &Value) -> [Ask; 2] {
+fn requests(spec: &Value) -> [TestRequest; 2] {
     let service = json!({"metadata": {"name": "a"}, "spec": spec});
-    let real = Ask::new(Method::POST, SERVICES.to_owned(), JSON, service.to_string());
-    [Ask::post(SERVICES, &service), real]
+    let real = TestRequest::new(Method::POST, SERVICES.to_owned(), JSON, service.to_string());
+    [TestRequest::post(SERVICES, &service), real]
 }
 
 /// Measures dry runs and creates of services, whose responses have `codes`.
@@ -24,7 +24,7 @@ async fn check_both(codes: [u16; 2], size: usize, spec: impl Fn(usize) -> Value)
     plane.create(SERVICES, &json!({"metadata": {"name": "first"}, "spec": taken})).await;
     for (index, code) in codes.into_iter().enumerate() {
         check(&plane, code, size, |n| {
-            let [dry_run, real] = asks(&spec(n));
+            let [dry_run, real] = requests(&spec(n));
             if index == 0 { dry_run } else { real }
         })
         .await;
@@ -36,10 +36,11 @@ fn ports(count: usize, one: impl Fn(usize) -> Value) -> Value {
 }
 
 #[tokio::test]
-async fn services_with_many_external_ips_take_linear_time() {
-    for family in ["10.1", "10.0"] {
+async fn services_with_many_cluster_ips_are_refused_in_linear_time() {
+    // Outside of the range of cluster IPs, and in it.
+    for network in ["10.1", "10.0"] {
         check_both([422, 422], 2000, |n| {
-            let address = |it: usize| format!("{family}.{}.{}", it / 250, it % 250);
+            let address = |it: usize| format!("{network}.{}.{}", it / 250, it % 250);
             let addresses: Value = (0..n).map(address).collect();
             json!({"ports": [{"port": 80}], "clusterIP": address(0), "clusterIPs": addresses})
         })

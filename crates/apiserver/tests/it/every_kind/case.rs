@@ -99,14 +99,14 @@ impl Case {
         created
     }
 
-    /// The object after the server's own writes: the server sets the status of a CRD after its
-    /// creation.
-    pub(super) async fn settled(&self, client: &Client) -> Value {
+    /// Creates the object and returns it after the server's own writes: the server sets the status
+    /// of a CRD after its creation.
+    pub(super) async fn create_and_settle(&self, client: &Client) -> Value {
         self.create(client).await;
-        let is_definition = self.resource.kind == "CustomResourceDefinition";
+        let is_crd = self.resource.kind == "CustomResourceDefinition";
         let settled = |object: &Value| {
             let conditions = object["status"]["conditions"].as_array();
-            !is_definition || conditions.is_some_and(|it| it.iter().any(is_established))
+            !is_crd || conditions.is_some_and(|it| it.iter().any(is_established))
         };
         client.until(&self.path(), |_, object| settled(object)).await
     }
@@ -146,10 +146,14 @@ fn each_kind_has_one_manifest_and_each_manifest_a_kind() {
         .iter()
         .map(|it| of(it["apiVersion"].as_str().unwrap(), it["kind"].as_str().unwrap()))
         .collect();
-    let tried: BTreeSet<String> =
+    let used: BTreeSet<String> =
         cases().iter().map(|it| of(it.api_version(), &it.resource.kind)).collect();
-    written.retain(|it| !tried.contains(it));
-    assert_eq!(written, Vec::<String>::new(), "these manifests have no kind, or a second one");
+    written.retain(|it| !used.contains(it));
+    assert_eq!(
+        written,
+        Vec::<String>::new(),
+        "these manifests have no built-in kind, or the kind of another manifest"
+    );
     let kinds: BTreeSet<String> = cases().iter().map(Case::name).collect();
     let missing: Vec<String> = kinds::table::builtin()
         .iter()

@@ -45,7 +45,7 @@ impl Endpoint {
         let authorization = match &access.token {
             Some(token) => Some(
                 HeaderValue::from_str(&format!("Bearer {token}"))
-                    .context("the token is not fit for a header")?,
+                    .context("the token has characters that a header cannot have")?,
             ),
             None => None,
         };

@@ -29,7 +29,7 @@ pub(crate) struct Session<'a> {
     pub bound: Bound,
     /// The progress bar.
     pub progress: ProgressBar,
-    /// The next mark.
+    /// The next result of [`Session::next_mark`].
     pub marks: AtomicU64,
 }
 

@@ -17,7 +17,7 @@ use super::session::Session;
 /// The number of clients for operations that are not measured.
 const UNMEASURED_CLIENTS: usize = 16;
 
-/// The number of other operations for each list, which is as much work as all of its objects.
+/// Lists are this many times rarer than other operations, since each list reads all objects.
 const OPERATIONS_PER_LIST: u64 = 20;
 
 /// The workload of one resource.

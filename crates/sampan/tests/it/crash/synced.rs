@@ -14,8 +14,8 @@ use machinery::json;
 const WRITERS: usize = 4;
 const WRITES: usize = 25;
 
-/// The time of each object's acknowledgment, by name, in nanoseconds of the wall clock.
-type Acknowledged = BTreeMap<String, i64>;
+/// A time for each object, by its name, in nanoseconds of the wall clock.
+type TimeByName = BTreeMap<String, i64>;
 
 #[test]
 fn every_write_is_synced_before_its_acknowledgment() {
@@ -32,7 +32,7 @@ fn every_write_is_synced_before_its_acknowledgment() {
             thread::spawn(move || write(client, writer))
         })
         .collect();
-    let acknowledged: Acknowledged =
+    let acknowledged: TimeByName =
         writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect();
     plane.kill();
     tracer.wait().unwrap();
@@ -62,7 +62,7 @@ fn trace(process: u32, output: &Path) -> Option<Child> {
     line.contains("attached").then_some(tracer)
 }
 
-fn write(mut client: Client, writer: usize) -> Acknowledged {
+fn write(mut client: Client, writer: usize) -> TimeByName {
     let clock = Clock::system();
     let create = |step| {
         let name = format!("synced-{writer}-{step}-end");
@@ -77,8 +77,8 @@ fn write(mut client: Client, writer: usize) -> Acknowledged {
 
 /// The time at which each object of the log was on the disk: the end of the first fsync of the same
 /// file after the write.
-fn synced(directory: &Path) -> Acknowledged {
-    let mut synced = Acknowledged::new();
+fn synced(directory: &Path) -> TimeByName {
+    let mut synced = TimeByName::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("trace.")) {

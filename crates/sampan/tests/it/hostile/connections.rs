@@ -40,7 +40,7 @@ fn connections_without_tls_are_closed() {
             let mut stream = dial(&attacked);
             // The server may close the connection before it has read everything.
             let _ = stream.write_all(attack);
-            assert_closed(&mut stream, "what is no TLS");
+            assert_closed(&mut stream, "a connection without TLS");
         }
         drop(dial(&attacked));
     }
@@ -114,11 +114,11 @@ fn half_closed_connections_are_closed() {
     }
     let stream = dial(&attacked);
     stream.shutdown(Shutdown::Write).unwrap();
-    assert_closed(&mut &stream, "a handshake that never came");
+    assert_closed(&mut &stream, "a connection without a handshake");
     attacked.assert_healthy();
 }
 
-/// There are 200 seats for writers: if these clients kept theirs, none would be left.
+/// 200 writes can be in progress: if these clients occupied their seats, none would be left.
 #[test]
 fn clients_that_disconnect_within_a_body_release_their_seats() {
     let mut attacked = AttackedPlane::start();
@@ -196,7 +196,7 @@ fn keepalive_probes_detect_a_dead_client() {
     let timer = timer.expect("the response is acknowledged");
     let ticks = timer.strip_prefix("02:").expect("the keepalive timer runs");
     let seconds = u64::from_str_radix(ticks, 16).unwrap() / 100;
-    assert!((20..=30).contains(&seconds), "it is asked after {seconds} s");
+    assert!((20..=30).contains(&seconds), "the first probe is due after {seconds} s");
 }
 
 /// The kind of a socket's timer and its remaining ticks.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{AttackedPlane, COLLECTION, GROWTH_MAX, JSON, resident};
+use super::{AttackedPlane, COLLECTION, GROWTH_MAX, JSON, resident_kib};
 
 /// The maximum time that other clients wait.
 const WAIT_MAX: Duration = Duration::from_secs(1);
@@ -20,7 +20,7 @@ fn assert_small_and_responsive(attacked: &AttackedPlane, what: &str) {
     let answer = attacked.plane.client().exchange("POST", COLLECTION, &headers, object).unwrap();
     assert_eq!(answer.code, 201, "{what}: {}", answer.body);
     assert!(since.elapsed() < WAIT_MAX, "{what}: others waited {:?}", since.elapsed());
-    let during = resident(&attacked.plane);
+    let during = resident_kib(&attacked.plane);
     assert!(
         during < attacked.before + GROWTH_MAX,
         "{what}: from {} to {during} KiB",

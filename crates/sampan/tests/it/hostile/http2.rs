@@ -119,8 +119,11 @@ pub(super) const ACCEPT: u8 = 19;
 pub(super) const AUTHORIZATION: u8 = 23;
 pub(super) const CONTENT_TYPE: u8 = 31;
 
-/// The header block of a GET (`:method` is 2) or a POST (3) with further headers; path and values
-/// have less than 127 bytes.
+/// Methods, by their index in HPACK's static table.
+pub(super) const GET: u8 = 2;
+pub(super) const POST: u8 = 3;
+
+/// The header block of a request with further headers; path and values have less than 127 bytes.
 pub(super) fn request(method: u8, path: &str, headers: &[(u8, &str)]) -> Vec<u8> {
     let mut block = get(path);
     block[0] = 0x80 | method;
@@ -137,7 +140,7 @@ pub(super) fn patch(path: &str, headers: &[(u8, &str)]) -> Vec<u8> {
     // The static table has no entry `:method: PATCH`.
     let mut block = vec![0x02, 5];
     block.extend(b"PATCH");
-    block.extend(&request(2, path, headers)[1..]);
+    block.extend(&request(GET, path, headers)[1..]);
     block
 }
 
@@ -175,7 +178,7 @@ fn a_flood_of_resets_ends_the_connection() {
     let attacked = AttackedPlane::start();
     let mut raw = RawHttp2::connect(&attacked, &[]);
     let no_error = 0_u32.to_be_bytes();
-    let mut said = Ok(());
+    let mut sent = Ok(());
     for some in streams(20_000).collect::<Vec<_>>().chunks(500) {
         let flood: Vec<u8> = some
             .iter()
@@ -185,7 +188,7 @@ fn a_flood_of_resets_ends_the_connection() {
                 both
             })
             .collect();
-        said = said.and_then(|()| raw.send(&flood));
+        sent = sent.and_then(|()| raw.send(&flood));
     }
     if let Some(reason) = raw.goaway_code() {
         assert_eq!(reason, ENHANCE_YOUR_CALM);
@@ -200,9 +203,9 @@ fn an_endless_header_block_ends_the_connection() {
     // A repeated literal header without indexing.
     let header = [&[0x00, 1, b'h', 100][..], &[b'x'; 100]].concat();
     let many = header.repeat(100);
-    let mut said = raw.send(&frame(HEADERS, END_STREAM, 1, &get("/readyz")));
+    let mut sent = raw.send(&frame(HEADERS, END_STREAM, 1, &get("/readyz")));
     for _ in 0..1000 {
-        said = said.and_then(|()| raw.send(&frame(CONTINUATION, 0, 1, &many)));
+        sent = sent.and_then(|()| raw.send(&frame(CONTINUATION, 0, 1, &many)));
     }
     if let Some(reason) = raw.goaway_code() {
         assert_eq!(reason, ENHANCE_YOUR_CALM);
@@ -217,9 +220,9 @@ fn unread_acknowledgments_of_pings_and_settings_use_bounded_memory() {
     raw.0.get_ref().sock.set_write_timeout(Some(std::time::Duration::from_secs(1))).unwrap();
     let both = [frame(PING, 0, 0, &[7; 8]), frame(SETTINGS, 0, 0, &[])].concat().repeat(1000);
     // The server stops reading when its own frames are not read.
-    let mut said = Ok(());
+    let mut sent = Ok(());
     for _ in 0..100 {
-        said = said.and_then(|()| raw.send(&both));
+        sent = sent.and_then(|()| raw.send(&both));
     }
     attacked.assert_healthy();
 }

@@ -82,9 +82,9 @@ fn a_client_certificate_of_another_authority_is_refused() {
     let attacked = AttackedPlane::start();
     let other = Plane::in_memory();
     let foreign = Credentials::read(&other.kubeconfig);
-    let mut anonymous_client = attacked
+    let mut foreign_client = attacked
         .client_with(|ours| Credentials { authority: ours.authority.clone(), ..foreign }.tls());
-    assert!(anonymous_client.send("GET", "/readyz", None).is_err());
+    assert!(foreign_client.send("GET", "/readyz", None).is_err());
     attacked.assert_healthy();
 }
 
@@ -92,12 +92,12 @@ fn a_client_certificate_of_another_authority_is_refused() {
 fn an_audit_id_is_echoed_or_generated() {
     let mut attacked = AttackedPlane::start();
     for path in [COLLECTION, "/nothing/here", "/healthz"] {
-        let mut named = |headers: &[(&str, &str)]| {
+        let mut audit_id = |headers: &[(&str, &str)]| {
             let answer = attacked.client.exchange("GET", path, headers, b"").unwrap();
             answer.header("audit-id").unwrap_or_default().to_owned()
         };
-        assert_eq!(named(&[("audit-id", "mine")]), "mine", "{path}");
-        let (first, second) = (named(&[]), named(&[]));
+        assert_eq!(audit_id(&[("audit-id", "mine")]), "mine", "{path}");
+        let (first, second) = (audit_id(&[]), audit_id(&[]));
         assert_eq!((first.len(), first == second), (36, false), "{path}");
     }
     attacked.assert_healthy();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 
 use super::unread_responses::start_with_writers;
-use super::{AttackedPlane, COLLECTION, GROWTH_MAX, resident};
+use super::{AttackedPlane, COLLECTION, GROWTH_MAX, resident_kib};
 use crate::http::Connection;
 use machinery::{Map, Value, json};
 
@@ -56,7 +56,7 @@ fn long_queries_of_watches_use_bounded_memory() {
                 connection
             })
             .collect();
-        let during = resident(&attacked.plane);
+        let during = resident_kib(&attacked.plane);
         let shape = &query[..30];
         assert!(
             during < attacked.before + GROWTH_MAX,

@@ -7,7 +7,7 @@ const WELLS: &str = "/apis/hostile.example.dev/v1/namespaces/default/wells";
 const WELL: &str = "/apis/hostile.example.dev/v1/namespaces/default/wells/deep";
 
 /// Creates a CRD that preserves unknown fields.
-fn define_wells(attacked: &mut AttackedPlane) {
+fn create_well_crd(attacked: &mut AttackedPlane) {
     let version = json!({
         "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
         "schema": {"openAPIV3Schema":
@@ -71,7 +71,7 @@ fn ten_thousand_levels_of_nesting_are_refused() {
 #[test]
 fn deeply_nested_objects_can_be_read_patched_and_deleted() {
     let mut attacked = AttackedPlane::start();
-    define_wells(&mut attacked);
+    create_well_crd(&mut attacked);
     for levels in [500, 990] {
         for deep in [objects(levels), lists(levels)] {
             exercise_nested_object(&mut attacked, &deep);
@@ -116,7 +116,7 @@ fn exercise_nested_object(attacked: &mut AttackedPlane, deep: &str) {
 #[test]
 fn a_json_patch_cannot_exceed_the_nesting_limit() {
     let mut attacked = AttackedPlane::start();
-    define_wells(&mut attacked);
+    create_well_crd(&mut attacked);
     attacked.send("POST", WELLS, JSON, well(&objects(900)).as_bytes());
     let copies: Vec<Value> = (0..5)
         .map(|it| format!("/spec{}", "/a".repeat(900 << it)))
@@ -132,7 +132,7 @@ fn a_json_patch_cannot_exceed_the_nesting_limit() {
 #[test]
 fn an_applied_configuration_over_the_nesting_limit_is_refused() {
     let mut attacked = AttackedPlane::start();
-    define_wells(&mut attacked);
+    create_well_crd(&mut attacked);
     let apply = format!("{WELL}?fieldManager=digger");
     let media = "application/apply-patch+yaml";
     for code in [201, 200] {

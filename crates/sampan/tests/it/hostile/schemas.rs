@@ -18,7 +18,7 @@ fn trap(name: &str, spec: &Value) -> Value {
 }
 
 /// The error message for a CRD with a schema of `spec`.
-fn refused(attacked: &mut AttackedPlane, spec: &Value) -> String {
+fn crd_refusal(attacked: &mut AttackedPlane, spec: &Value) -> String {
     let crd = traps(&object(&json!({"spec": spec}))).to_string();
     let answer = attacked.send("POST", CRDS, JSON, crd.as_bytes());
     refusal(&answer, 422, "Invalid")
@@ -30,11 +30,11 @@ fn a_rule_over_the_cost_limit_is_refused() {
     let rule = "self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d > 0))))";
     let spec = json!({"type": "array", "items": {"type": "integer"},
         "x-kubernetes-validations": [{"rule": rule}]});
-    let message = refused(&mut attacked, &spec);
+    let message = crd_refusal(&mut attacked, &spec);
     let why = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of more than 100x";
     assert!(message.contains(why), "{message}");
     let nested = "[1].all(a, ".repeat(1000) + "true" + &")".repeat(1000);
-    let message = refused(
+    let message = crd_refusal(
         &mut attacked,
         &json!({"type": "integer", "x-kubernetes-validations": [{"rule": nested}]}),
     );
@@ -54,7 +54,7 @@ fn a_policy_over_the_cost_budget_is_stopped() {
         POLICIES,
         &json!({"metadata": {"name": "endless"}, "spec": {
             "matchConstraints": {"resourceRules": [rule],
-                "objectSelector": {"matchLabels": {"judged": "yes"}}},
+                "objectSelector": {"matchLabels": {"checked": "yes"}}},
             "validations": [{"expression": all}]}}),
     );
     attacked.send_accepted(
@@ -64,8 +64,8 @@ fn a_policy_over_the_cost_budget_is_stopped() {
             "spec": {"policyName": "endless", "validationActions": ["Deny"]}}),
     );
     let data: Map<String, Value> = (0..500).map(|it| (format!("k{it}"), "v".into())).collect();
-    let labels = json!({"judged": "yes"});
-    let map = json!({"metadata": {"name": "judged", "labels": labels}, "data": data}).to_string();
+    let labels = json!({"checked": "yes"});
+    let map = json!({"metadata": {"name": "checked", "labels": labels}, "data": data}).to_string();
     let answer = attacked.send("POST", COLLECTION, JSON, map.as_bytes());
     let message = refusal(&answer, 422, "Invalid");
     assert!(message.contains("operation cancelled: actual cost limit exceeded"), "{message}");
@@ -76,11 +76,11 @@ fn a_policy_over_the_cost_budget_is_stopped() {
 fn large_patterns_are_refused_and_matching_is_linear() {
     let mut attacked = AttackedPlane::start();
     let huge = "((a{1000}){1000}){1000}";
-    let message = refused(&mut attacked, &json!({"type": "string", "pattern": huge}));
+    let message = crd_refusal(&mut attacked, &json!({"type": "string", "pattern": huge}));
     assert!(message.contains("pattern: Invalid value"), "{message}");
     let rule = format!("self.matches('{huge}')");
     let spec = json!({"type": "string", "x-kubernetes-validations": [{"rule": rule}]});
-    let message = refused(&mut attacked, &spec);
+    let message = crd_refusal(&mut attacked, &spec);
     assert!(message.contains("rule: Invalid value"), "{message}");
     // A backtracking matcher needs exponential time for this pattern.
     let slow = "^(([a-z])+.)+[A-Z]([a-z])+$";
@@ -103,14 +103,14 @@ fn large_patterns_are_refused_and_matching_is_linear() {
 #[test]
 fn a_schema_cannot_refer_to_itself() {
     let mut attacked = AttackedPlane::start();
-    let message = refused(&mut attacked, &json!({"$ref": "#/properties/spec"}));
+    let message = crd_refusal(&mut attacked, &json!({"$ref": "#/properties/spec"}));
     let why = "openAPIV3Schema.properties[spec].$ref: Forbidden: $ref is not supported";
     assert!(message.contains(why), "{message}");
     attacked.assert_healthy();
 }
 
 #[test]
-fn a_thousand_rules_are_compiled_once_and_enforced() {
+fn a_thousand_rules_are_enforced() {
     let mut attacked = AttackedPlane::start();
     let rules: Vec<Value> = (0..1000)
         .map(|it| json!({"rule": format!("self != {it}"), "message": format!("not {it}")}))

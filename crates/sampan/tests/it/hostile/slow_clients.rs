@@ -65,7 +65,7 @@ impl ShortTimeoutServer {
 fn assert_closed_in_time(stream: &mut impl Read, since: Instant, what: &str) {
     let mut rest = Vec::new();
     if let Err(error) = stream.read_to_end(&mut rest) {
-        assert_ne!(error.kind(), ErrorKind::WouldBlock, "{what} was not cut off");
+        assert_ne!(error.kind(), ErrorKind::WouldBlock, "{what} is still open");
     }
     assert!(since.elapsed() < CLOSE_DEADLINE, "{what} was closed after {:?}", since.elapsed());
 }
@@ -101,7 +101,7 @@ fn silent_and_incomplete_requests_are_closed() {
         let what = format!("{protocol} {}", String::from_utf8_lossy(begin));
         assert_closed_in_time(&mut connection, since, &what);
     }
-    assert_closed_in_time(&mut silent, since, "a handshake that never came");
+    assert_closed_in_time(&mut silent, since, "a connection without a handshake");
     server.assert_healthy();
 }
 
@@ -194,6 +194,6 @@ fn a_connection_with_an_unread_http_1_response_is_closed() {
     }
     let mut rest = Vec::new();
     let _ = connection.read_to_end(&mut rest);
-    assert!(rest.len() < COUNT * SIZE, "it was sent all the same");
+    assert!(rest.len() < COUNT * SIZE, "the whole response was sent");
     server.assert_healthy();
 }

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use super::{AttackedPlane, COLLECTION, resident};
+use super::{AttackedPlane, COLLECTION, resident_kib};
 use crate::http::{Client, Watch};
 use machinery::{Value, json};
 
@@ -12,7 +12,7 @@ const WRITERS: usize = 4;
 const STALLED: usize = 20;
 
 #[test]
-fn a_stalled_watcher_uses_no_memory_and_gets_expired() {
+fn stalled_watchers_use_bounded_memory_and_end_with_expired() {
     let mut attacked = AttackedPlane::start();
     for writer in 0..WRITERS {
         attacked.send_accepted("POST", COLLECTION, &object(writer, 0));
@@ -21,9 +21,9 @@ fn a_stalled_watcher_uses_no_memory_and_gets_expired() {
     let revision = list["metadata"]["resourceVersion"].as_str().unwrap();
     let path = format!("{COLLECTION}?watch=1&resourceVersion={revision}");
     let stalled: Vec<Watch> = (0..STALLED).map(|_| attacked.client.watch(&path).unwrap()).collect();
-    let attentive = attacked.client.watch(&path).unwrap();
-    let reader = thread::spawn(move || follow(attentive));
-    let before = resident(&attacked.plane);
+    let reading = attacked.client.watch(&path).unwrap();
+    let reader = thread::spawn(move || count_events(reading));
+    let before = resident_kib(&attacked.plane);
     let writers: Vec<_> = (0..WRITERS)
         .map(|writer| {
             let client = attacked.plane.client();
@@ -33,8 +33,8 @@ fn a_stalled_watcher_uses_no_memory_and_gets_expired() {
     for writer in writers {
         writer.join().unwrap();
     }
-    assert_eq!(reader.join().unwrap(), UPDATES, "others are told everything");
-    let after = resident(&attacked.plane);
+    assert_eq!(reader.join().unwrap(), UPDATES, "a watcher that reads gets every event");
+    let after = resident_kib(&attacked.plane);
     assert!(after < before + super::GROWTH_MAX, "from {before} to {after} KiB");
     for watch in stalled {
         assert_expired(watch);
@@ -45,7 +45,7 @@ fn a_stalled_watcher_uses_no_memory_and_gets_expired() {
 fn object(writer: usize, step: usize) -> Value {
     json!({
         "metadata": {"name": format!("w{writer}")},
-        "data": {"step": step.to_string(), "filling": "x".repeat(1500)},
+        "data": {"step": step.to_string(), "padding": "x".repeat(1500)},
     })
 }
 
@@ -58,7 +58,7 @@ fn write(mut client: Client, writer: usize) {
 }
 
 /// Counts the events of the writers.
-fn follow(mut watch: Watch) -> usize {
+fn count_events(mut watch: Watch) -> usize {
     for count in 1..=UPDATES {
         let event = watch.next().unwrap();
         assert_eq!(event.unwrap()["type"], "MODIFIED", "event {count}");

@@ -10,9 +10,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::http2::{
-    AUTHORIZATION, END_HEADERS, END_STREAM, HEADERS, RawHttp2, ZERO_WINDOW, frame, request, streams,
+    AUTHORIZATION, END_HEADERS, END_STREAM, GET, HEADERS, POST, RawHttp2, ZERO_WINDOW, frame,
+    request, streams,
 };
-use super::{AttackedPlane, COLLECTION, JSON, resident};
+use super::{AttackedPlane, COLLECTION, JSON, resident_kib};
 use crate::http::Connection;
 use crate::plane::Plane;
 use machinery::{Value, json};
@@ -102,17 +103,17 @@ fn attack_by_each_identity<T>(
     for identity in IDENTITIES {
         let mut attacked = start();
         prepare(&mut attacked);
-        let peace = wait_without_attack(&attacked);
-        let before = resident(&attacked.plane);
+        let baseline = wait_without_attack(&attacked);
+        let before = resident_kib(&attacked.plane);
         let others = OtherUsers::start(&attacked);
         let open = attack(&attacked, identity);
         let waited = others.end();
-        let kept = resident(&attacked.plane).saturating_sub(before);
+        let retained = resident_kib(&attacked.plane).saturating_sub(before);
         assert!(
-            waited < WAIT_MAX.max(peace * 4),
-            "{what} by {identity:?}: others waited {waited:?}, in peace {peace:?}"
+            waited < WAIT_MAX.max(baseline * 4),
+            "{what} by {identity:?}: others waited {waited:?}, {baseline:?} without an attack"
         );
-        assert!(kept < RETAINED_MAX, "{what} by {identity:?}: {kept} KiB are kept");
+        assert!(retained < RETAINED_MAX, "{what} by {identity:?}: {retained} KiB are retained");
         drop(open);
     }
 }
@@ -152,39 +153,57 @@ fn bearer(identity: Option<&str>) -> String {
     identity.map(|it| format!("authorization: Bearer {it}\r\n")).unwrap_or_default()
 }
 
-/// A config map with as many items of `item` as fit into a request.
-fn full(field: &str, item: impl Fn(usize) -> Value) -> Vec<u8> {
-    let mut items = Vec::new();
-    let mut length = 200;
-    for number in 0.. {
-        let item = item(number);
-        length += item.to_string().len() + 1;
-        if length > LARGE {
-            break;
-        }
-        items.push(item);
-    }
+/// The number of bytes in a body of [`config_map_with`] besides the value.
+const ENVELOPE: usize = 200;
+
+/// A config map with a field in its metadata.
+fn config_map_with(field: &str, value: &Value) -> Vec<u8> {
     let name = format!("large-{}", field.to_lowercase());
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, field: items}})
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, field: value}})
         .to_string()
         .into_bytes()
 }
 
+/// A list of as many items as fit into a request.
+fn list_of_maximum_size(item: impl Fn(usize) -> Value) -> Value {
+    let mut length = ENVELOPE;
+    let fits = |item: &Value| {
+        length += item.to_string().len() + ",".len();
+        length <= LARGE
+    };
+    (0..).map(item).take_while(fits).collect()
+}
+
+/// As many labels as fit into a request.
+fn labels_of_maximum_size() -> Value {
+    let mut length = ENVELOPE;
+    let fits = |key: &String| {
+        length += format!("\"{key}\":\"v\",").len();
+        length <= LARGE
+    };
+    let keys = (0..).map(|number| format!("k{number}")).take_while(fits);
+    Value::Object(keys.map(|key| (key, json!("v"))).collect())
+}
+
 #[test]
 fn objects_that_are_expensive_to_decode_delay_no_other_user() {
-    let managers = full("managedFields", |number| {
+    let managers = list_of_maximum_size(|number| {
         json!({"manager": format!("m{number}"), "operation": "Update", "apiVersion": "v1",
             "time": "2024-01-01T00:00:00Z", "fieldsType": "FieldsV1",
             "fieldsV1": {"f:data": {format!("f:k{number}"): {}}}})
     });
-    let owners = full(
-        "ownerReferences",
+    let owners = list_of_maximum_size(
         |number| json!({"apiVersion": "v1", "kind": "Pod", "name": format!("p{number}"), "uid": format!("u{number}")}),
     );
-    let finalizers = full("finalizers", |number| json!(format!("example.dev/f{number}")));
+    let finalizers = list_of_maximum_size(|number| json!(format!("example.dev/f{number}")));
     let deep = format!("{}{}", "[".repeat(LARGE / 2), "]".repeat(LARGE / 2)).into_bytes();
-    let wide = full("labels", |number| json!({format!("k{number}"): "v"}));
-    let bodies = [managers, owners, finalizers, deep, wide];
+    let bodies = [
+        config_map_with("managedFields", &managers),
+        config_map_with("ownerReferences", &owners),
+        config_map_with("finalizers", &finalizers),
+        config_map_with("labels", &labels_of_maximum_size()),
+        deep,
+    ];
     for path in [TEAM, REVIEWS] {
         attack_by_each_identity(
             "large objects",
@@ -203,7 +222,7 @@ fn missing_bodies_delay_no_other_user() {
             |attacked, identity| {
                 let value = identity.map(|it| format!("Bearer {it}"));
                 let headers: Vec<_> = value.iter().map(|it| (AUTHORIZATION, it.as_str())).collect();
-                let post = request(3, path, &headers);
+                let post = request(POST, path, &headers);
                 let open = |_| {
                     let mut raw = RawHttp2::connect_anonymously(attacked, &[]);
                     let requests: Vec<u8> = streams(100)
@@ -257,7 +276,7 @@ fn unread_responses_delay_no_other_user() {
         attack_by_each_identity("unread responses", fill, |attacked, identity| {
             let value = identity.map(|it| format!("Bearer {it}"));
             let headers: Vec<_> = value.iter().map(|it| (AUTHORIZATION, it.as_str())).collect();
-            let get = request(2, path, &headers);
+            let get = request(GET, path, &headers);
             let open = |_| {
                 let mut raw = RawHttp2::connect_anonymously(attacked, &ZERO_WINDOW);
                 let flags = END_STREAM | END_HEADERS;
@@ -281,10 +300,10 @@ fn megabyte(number: usize, letter: &str) -> Value {
 #[test]
 fn unread_lists_do_not_retain_replaced_objects() {
     let attacked = start();
-    let before = resident(&attacked.plane);
+    let before = resident_kib(&attacked.plane);
     let bearer = "Bearer writer";
     let headers = [("authorization", bearer), ("content-type", JSON)];
-    let get = request(2, TEAM, &[(AUTHORIZATION, bearer)]);
+    let get = request(GET, TEAM, &[(AUTHORIZATION, bearer)]);
     let mut client = attacked.anonymous_client();
     let mut open = Vec::new();
     for round in 0..36 {
@@ -303,9 +322,9 @@ fn unread_lists_do_not_retain_replaced_objects() {
     }
     // The history, the unread lists of one user, the objects themselves, and the overhead of the
     // allocator.
-    let kept = resident(&attacked.plane).saturating_sub(before);
+    let retained = resident_kib(&attacked.plane).saturating_sub(before);
     let limit = (128 + 64 + 12 + 120) << 10;
-    assert!(kept < limit, "{kept} KiB are kept");
+    assert!(retained < limit, "{retained} KiB are retained");
     drop(open);
     assert_eq!(attacked.plane.client().send("GET", "/readyz", None).unwrap().0, 200);
 }
@@ -317,7 +336,7 @@ fn tables_of_large_objects_delay_no_other_user() {
             attacked.send_accepted("POST", TEAM, &megabyte(number, "x"));
         }
     };
-    let forms = [
+    let media_types = [
         "application/json;as=Table;g=meta.k8s.io;v=v1",
         "application/vnd.kubernetes.protobuf",
         "application/yaml",
@@ -325,8 +344,8 @@ fn tables_of_large_objects_delay_no_other_user() {
     attack_by_each_identity("tables", fill, |attacked, identity| {
         let value = identity.map(|it| format!("Bearer {it}"));
         let mut client = attacked.anonymous_client();
-        for form in forms {
-            let mut headers = vec![("accept", form)];
+        for media_type in media_types {
+            let mut headers = vec![("accept", media_type)];
             headers.extend(value.iter().map(|it| ("authorization", it.as_str())));
             client.exchange("GET", TEAM, &headers, b"").unwrap();
         }

@@ -10,7 +10,7 @@ use super::{AttackedPlane, COLLECTION};
 const LONG: usize = 60_000;
 
 #[test]
-fn names_in_refused_requests_use_no_memory() {
+fn names_in_refused_requests_are_not_retained() {
     let mut attacked = AttackedPlane::start();
     let mut anonymous_client = attacked.anonymous_client();
     let name = "x".repeat(LONG / 2);

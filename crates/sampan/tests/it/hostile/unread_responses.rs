@@ -1,10 +1,10 @@
 //! Clients that send many requests and do not read the responses.
 
 use super::http2::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATA, END_HEADERS, END_STREAM, HEADERS, ONE_BYTE_WINDOW,
-    RST_STREAM, RawHttp2, ZERO_WINDOW, frame, patch, request, streams,
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATA, END_HEADERS, END_STREAM, GET, HEADERS,
+    ONE_BYTE_WINDOW, RST_STREAM, RawHttp2, ZERO_WINDOW, frame, patch, request, streams,
 };
-use super::{AttackedPlane, COLLECTION, GROWTH_MAX, JSON, YAML, resident};
+use super::{AttackedPlane, COLLECTION, GROWTH_MAX, JSON, YAML, resident_kib};
 use crate::plane::Plane;
 use machinery::{Value, json};
 
@@ -33,7 +33,7 @@ fn assert_small(attacked: &AttackedPlane, what: &str) {
 
 #[track_caller]
 fn assert_grown_by_less(attacked: &AttackedPlane, growth: u64, what: &str) {
-    let during = resident(&attacked.plane);
+    let during = resident_kib(&attacked.plane);
     assert!(during < attacked.before + growth, "{what}: from {} to {during} KiB", attacked.before);
 }
 
@@ -42,7 +42,7 @@ fn an_unread_openapi_document_is_in_memory_once() {
     let attacked = AttackedPlane::start_with_users();
     let mut attackers = Vec::new();
     for path in ["/openapi/v2", "/openapi/v3/api/v1", "/openapi/v3/apis/apps/v1"] {
-        let block = request(2, path, &[(AUTHORIZATION, "Bearer alice")]);
+        let block = request(GET, path, &[(AUTHORIZATION, "Bearer alice")]);
         for _ in 0..3 {
             let raw = RawHttp2::connect_anonymously(&attacked, &ZERO_WINDOW);
             attackers.push(send_without_reading(raw, &block, 100));
@@ -62,26 +62,26 @@ fn unread_lists_are_not_encoded() {
         attacked.send_accepted("POST", COLLECTION, &object);
     }
     let mut attackers = Vec::new();
-    let forms = [
+    let media_types = [
         "application/json",
         "application/yaml",
         "application/vnd.kubernetes.protobuf",
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
     ];
-    for form in forms {
-        let block = request(2, COLLECTION, &[(ACCEPT, form)]);
+    for media_type in media_types {
+        let block = request(GET, COLLECTION, &[(ACCEPT, media_type)]);
         attackers.push(send_without_reading(
             RawHttp2::connect(&attacked, &ZERO_WINDOW),
             &block,
             100,
         ));
-        assert_small(&attacked, form);
+        assert_small(&attacked, media_type);
     }
     let path = format!("{COLLECTION}?includeObject=Object");
-    let form = "application/json;as=Table;g=meta.k8s.io;v=v1";
-    let block = request(2, &path, &[(ACCEPT, form)]);
+    let media_type = "application/json;as=Table;g=meta.k8s.io;v=v1";
+    let block = request(GET, &path, &[(ACCEPT, media_type)]);
     attackers.push(send_without_reading(RawHttp2::connect(&attacked, &ZERO_WINDOW), &block, 100));
-    assert_small(&attacked, form);
+    assert_small(&attacked, media_type);
     drop(attackers);
     attacked.assert_healthy();
 }
@@ -120,20 +120,23 @@ pub(super) fn start_with_writers(count: usize) -> AttackedPlane {
     AttackedPlane::of(Plane::with_tokens_and_policies(&tokens, &policies))
 }
 
-fn large(name: &str, step: usize) -> Value {
+fn large_config_map(name: &str, step: usize) -> Value {
     json!({"metadata": {"name": name}, "data": {"k": "x".repeat(1_000_000), "s": step.to_string()}})
 }
 
 /// The number of writes after which the history of the log and the store has its maximum size.
 const HISTORY: usize = 100;
 
-/// Writes a large object until the history has its maximum size, which is the baseline of the
-/// memory.
+/// Writes a large object until the history has its maximum size, which is the baseline of the memory.
 fn fill_history(attacked: &mut AttackedPlane, name: &str) {
     for step in 0..HISTORY {
-        attacked.send_accepted("PUT", &format!("{COLLECTION}/{name}"), &large(name, step));
+        attacked.send_accepted(
+            "PUT",
+            &format!("{COLLECTION}/{name}"),
+            &large_config_map(name, step),
+        );
     }
-    attacked.before = resident(&attacked.plane);
+    attacked.before = resident_kib(&attacked.plane);
 }
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -156,12 +159,12 @@ const FORMS: [(&str, &str); 9] = [
 fn unread_large_objects_use_bounded_memory_in_every_format() {
     for window in [ZERO_WINDOW, ONE_BYTE_WINDOW] {
         let mut attacked = start_with_writers(FORMS.len() + 1);
-        attacked.send_accepted("POST", COLLECTION, &large("large", 0));
+        attacked.send_accepted("POST", COLLECTION, &large_config_map("large", 0));
         let (mut attackers, mut succeeded) = (Vec::new(), 0);
-        for (user, (query, form)) in FORMS.into_iter().enumerate() {
+        for (user, (query, media_type)) in FORMS.into_iter().enumerate() {
             let bearer = format!("Bearer w{user}");
-            let headers = [(AUTHORIZATION, bearer.as_str()), (ACCEPT, form)];
-            let block = request(2, &format!("{COLLECTION}{query}"), &headers);
+            let headers = [(AUTHORIZATION, bearer.as_str()), (ACCEPT, media_type)];
+            let block = request(GET, &format!("{COLLECTION}{query}"), &headers);
             let requests: Vec<Vec<u8>> = streams(100)
                 .map(|it| frame(HEADERS, END_STREAM | END_HEADERS, it, &block))
                 .collect();
@@ -170,7 +173,7 @@ fn unread_large_objects_use_bounded_memory_in_every_format() {
                 succeeded += send_and_count_successes(&mut raw, &requests);
                 attackers.push(raw);
             }
-            assert_small(&attacked, &format!("{query} {form}"));
+            assert_small(&attacked, &format!("{query} {media_type}"));
         }
         assert!(succeeded > 10, "{succeeded} were answered");
         drop(attackers);
@@ -181,7 +184,7 @@ fn unread_large_objects_use_bounded_memory_in_every_format() {
 #[test]
 fn unread_responses_to_writes_use_bounded_memory() {
     let mut attacked = start_with_writers(1);
-    attacked.send_accepted("POST", COLLECTION, &large("large", 0));
+    attacked.send_accepted("POST", COLLECTION, &large_config_map("large", 0));
     fill_history(&mut attacked, "large");
     let merge = "application/merge-patch+json";
     let headers = [(AUTHORIZATION, "Bearer w0"), (ACCEPT, YAML), (CONTENT_TYPE, merge)];

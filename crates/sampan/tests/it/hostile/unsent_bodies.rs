@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::http2::{AUTHORIZATION, END_HEADERS, HEADERS, RawHttp2, frame, request, streams};
+use super::http2::{AUTHORIZATION, END_HEADERS, HEADERS, POST, RawHttp2, frame, request, streams};
 use super::{AttackedPlane, COLLECTION};
 use crate::http::Connection;
 use machinery::json;
@@ -35,7 +35,7 @@ fn assert_others_write(attacked: &mut AttackedPlane) {
 #[test]
 fn missing_bodies_do_not_delay_other_writers() {
     let mut attacked = AttackedPlane::start_with_users();
-    let post = request(3, REVIEWS, &[(AUTHORIZATION, "Bearer alice")]);
+    let post = request(POST, REVIEWS, &[(AUTHORIZATION, "Bearer alice")]);
     let attackers: Vec<RawHttp2> = (0..5)
         .map(|_| {
             let mut raw = RawHttp2::connect_anonymously(&attacked, &[]);
@@ -69,7 +69,7 @@ fn incomplete_bodies_use_bounded_memory() {
         })
         .collect();
     assert_others_write(&mut attacked);
-    let during = super::resident(&attacked.plane);
+    let during = super::resident_kib(&attacked.plane);
     assert!(
         during < attacked.before + super::GROWTH_MAX,
         "from {} to {during} KiB",

@@ -71,7 +71,7 @@ fn diff_prints_the_difference_and_exits_with_1() {
         kubectl.does_with("apply -f -", VPC_CRD);
         for (manifest, from, to) in [(VPC, "10.0.0.0", "10.4.0.0"), (CONFIG_MAP, "red", "blue")] {
             let new = kubectl.outcome("diff -f -", manifest);
-            assert_eq!(new.code, 1, "an object that is not there yet: {new:?}");
+            assert_eq!(new.code, 1, "a new object: {new:?}");
             kubectl.does_with("apply -f -", manifest);
             assert_eq!(kubectl.does_with("diff -f -", manifest), "");
             let different = kubectl.outcome("diff -f -", &manifest.replace(from, to));

@@ -1,4 +1,4 @@
-//! The textbook's operator over the network, used by kubectl.
+//! The operator of `examples/custompod-operator` over the network, used by kubectl.
 
 use std::thread::JoinHandle;
 
@@ -12,8 +12,7 @@ use runtime::{Manager, ManagerOptions, client};
 #[path = "../../../../../examples/custompod-operator/src/controller.rs"]
 mod controller;
 
-const DEFINITION: &str =
-    include_str!("../../../../../examples/custompod-operator/crd/custompods.yaml");
+const CRD: &str = include_str!("../../../../../examples/custompod-operator/crd/custompods.yaml");
 const EXAMPLE: &str =
     include_str!("../../../../../examples/custompod-operator/example/custompod-sample.yaml");
 
@@ -58,8 +57,8 @@ impl Drop for Operator {
 fn wait_for(kubectl: &Kubectl, replicas: usize) -> Vec<String> {
     // Old kubectls cannot wait for a value.
     let status = "get custompod custompod-sample -o jsonpath={.status.replicas}";
-    let told = (0..ATTEMPTS).any(|_| kubectl.does(status) == replicas.to_string());
-    assert!(told, "there are not {replicas} in time");
+    let is_reached = (0..ATTEMPTS).any(|_| kubectl.does(status) == replicas.to_string());
+    assert!(is_reached, "the status did not show {replicas} replicas in time");
     // In a cluster with nodes, the deletion of a pod takes time.
     let names = kubectl.does(
         "get pods -l app=custompod-sample -o 'go-template={{range .items}}\
@@ -70,8 +69,8 @@ fn wait_for(kubectl: &Kubectl, replicas: usize) -> Vec<String> {
     names
 }
 
-fn walk(kubectl: &Kubectl) {
-    kubectl.does_with("apply -f -", DEFINITION);
+fn run_scenario(kubectl: &Kubectl) {
+    kubectl.does_with("apply -f -", CRD);
     kubectl.does("wait crd/custompods.zhhnzw.mock.com --for=condition=Established");
     let operator = Operator::start(kubectl);
     kubectl.does_with("apply -f -", EXAMPLE);
@@ -95,18 +94,18 @@ fn walk(kubectl: &Kubectl) {
 }
 
 #[test]
-fn the_textbooks_operator_maintains_the_number_of_pods() {
-    each(walk);
+fn the_operator_maintains_the_number_of_pods() {
+    each(run_scenario);
 }
 
 #[test]
-fn the_textbooks_operator_works_in_any_cluster() {
+fn the_operator_works_in_another_cluster() {
     for program in Program::all() {
-        let namespace = format!("custompod-walk-{}", program.minor);
+        let namespace = format!("custompod-test-{}", program.minor);
         let Some(kubectl) = Kubectl::in_test_cluster(program, &namespace) else { return };
         // Without controllers, a namespace has no service account, and pods need one.
         kubectl.outcome("create serviceaccount default", "");
-        walk(&kubectl);
+        run_scenario(&kubectl);
         kubectl.does("delete pods --all --wait=false");
         kubectl.does("delete crd custompods.zhhnzw.mock.com");
         kubectl.does(&format!("delete namespace {namespace} --wait=false"));

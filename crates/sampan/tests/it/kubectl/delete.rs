@@ -72,9 +72,9 @@ fn a_pod_on_a_node_is_deleted_gracefully_or_by_force() {
 
 #[test]
 fn an_object_exists_until_its_finalizer_is_removed() {
-    let held = CONFIG_MAP.replace("labels:", "finalizers: [example.com/hold], labels:");
+    let with_finalizer = CONFIG_MAP.replace("labels:", "finalizers: [example.com/hold], labels:");
     each(|kubectl| {
-        kubectl.does_with("create -f -", &held);
+        kubectl.does_with("create -f -", &with_finalizer);
         kubectl.does("delete cm settings --wait=false");
         assert_ne!(kubectl.does("get cm settings -o jsonpath={.metadata.deletionTimestamp}"), "");
         kubectl.does(r#"patch cm settings --type merge -p {"metadata":{"finalizers":null}}"#);

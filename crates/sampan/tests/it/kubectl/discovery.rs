@@ -55,26 +55,26 @@ fn api_versions_follow_a_crd() {
 #[test]
 fn cluster_info_prints_the_address_of_the_plane() {
     each(|kubectl| {
-        let told = kubectl.does("cluster-info");
-        assert!(told.contains("Kubernetes control plane"), "{told}");
-        assert!(told.contains(&kubectl.plane.as_ref().unwrap().url), "{told}");
+        let printed = kubectl.does("cluster-info");
+        assert!(printed.contains("Kubernetes control plane"), "{printed}");
+        assert!(printed.contains(&kubectl.plane.as_ref().unwrap().url), "{printed}");
     });
 }
 
 #[test]
-fn version_prints_the_level_of_the_api() {
+fn version_prints_the_kubernetes_version_of_the_api() {
     each(|kubectl| {
-        let told: serde_json::Value =
+        let printed: serde_json::Value =
             serde_json::from_str(&kubectl.does("version -o json")).unwrap();
-        let server = &told["serverVersion"];
-        assert_eq!((&server["major"], &server["minor"]), (&"1".into(), &"35".into()), "{told}");
-        assert!(server["gitVersion"].as_str().unwrap().starts_with("v1.35.0"), "{told}");
-        assert_eq!(server["platform"], told["clientVersion"]["platform"], "{told}");
+        let server = &printed["serverVersion"];
+        assert_eq!((&server["major"], &server["minor"]), (&"1".into(), &"35".into()), "{printed}");
+        assert!(server["gitVersion"].as_str().unwrap().starts_with("v1.35.0"), "{printed}");
+        assert_eq!(server["platform"], printed["clientVersion"]["platform"], "{printed}");
     });
 }
 
 #[test]
-fn health_is_served_outside_of_resources() {
+fn get_raw_prints_the_health() {
     each(|kubectl| {
         assert_eq!(kubectl.does("get --raw /healthz"), "ok");
         assert!(kubectl.does("get --raw /readyz?verbose").ends_with("readyz check passed\n"));

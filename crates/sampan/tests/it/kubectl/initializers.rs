@@ -1,11 +1,11 @@
-//! The textbook's sidecar, which an initializer injects while `kubectl create` waits.
+//! A sidecar that an initializer injects while `kubectl create` waits.
 
 use serde_json::{Value, json};
 
 use crate::kubectl::session::Kubectl;
 use crate::kubectl::{assert_lines, each, table};
 
-/// The textbook's configuration, with YAML comments.
+/// An initializer configuration with a YAML comment.
 const CONFIGURATION: &str = "
 apiVersion: admissionregistration.k8s.io/v1alpha1
 kind: InitializerConfiguration
@@ -37,7 +37,7 @@ fn uninitialized(kubectl: &Kubectl) -> Value {
 }
 
 #[test]
-fn the_textbooks_sidecar_is_injected_before_create_returns() {
+fn a_sidecar_is_injected_before_create_returns() {
     each(|kubectl| {
         let created = kubectl.does_with("create -f -", CONFIGURATION);
         assert_eq!(

@@ -28,7 +28,10 @@ impl Running {
     /// Reads the log until the server has opened the watch.
     pub(super) fn until_watching(&mut self) {
         let watches = |line: String| line.contains("watch=true") && line.contains("200 OK");
-        assert!(self.stderr.by_ref().any(|it| watches(it.unwrap())), "it did not watch");
+        assert!(
+            self.stderr.by_ref().any(|it| watches(it.unwrap())),
+            "kubectl did not open a watch"
+        );
     }
 
     /// The next line of standard output.

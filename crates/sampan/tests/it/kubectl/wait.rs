@@ -4,7 +4,7 @@ use crate::kubectl::manifests::{CONFIG_MAP, VPC, VPC_CRD};
 use crate::kubectl::{each, each_since};
 
 #[test]
-fn a_crd_is_established_immediately() {
+fn kubectl_waits_until_a_crd_is_established() {
     each(|kubectl| {
         kubectl.does_with("create -f -", VPC_CRD);
         let line = "wait --for=condition=Established crd/vpcs.sampan.example.com --timeout=20s";
@@ -51,9 +51,9 @@ fn kubectl_waits_for_a_deletion() {
 
 #[test]
 fn kubectl_delete_waits_until_the_last_finalizer_is_removed() {
-    let held = CONFIG_MAP.replace("labels:", "finalizers: [example.com/hold], labels:");
+    let with_finalizer = CONFIG_MAP.replace("labels:", "finalizers: [example.com/hold], labels:");
     each(|kubectl| {
-        kubectl.does_with("create -f -", &held);
+        kubectl.does_with("create -f -", &with_finalizer);
         let mut deletion = kubectl.starts("delete cm settings --wait --timeout=20s");
         deletion.until_watching();
         kubectl.does(r#"patch cm settings --type merge -p {"metadata":{"finalizers":null}}"#);

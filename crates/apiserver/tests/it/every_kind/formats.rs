@@ -15,7 +15,7 @@ async fn a_table_has_a_cell_for_each_column() {
     let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
-        let object = case.settled(&plane).await;
+        let object = case.create_and_settle(&plane).await;
         let table = plane.get_as(&case.path(), TABLE).await.value();
         assert_eq!(
             (&table["kind"], &table["apiVersion"]),
@@ -53,7 +53,7 @@ async fn columns_and_cells_are_those_of_kube_apiserver() {
         if name == NOT_RECORDED {
             continue;
         }
-        case.settled(&plane).await;
+        case.create_and_settle(&plane).await;
         if let (Some(status), true) = (&case.status, case.version().status) {
             let path = format!("{}/status", case.path());
             let (code, answer) = plane.patch(&path, MERGE_PATCH, &json!({"status": status})).await;
@@ -92,7 +92,7 @@ async fn partial_object_metadata_is_the_metadata_of_the_object() {
     let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
-        let object = case.settled(&plane).await;
+        let object = case.create_and_settle(&plane).await;
         let partial = plane.get_as(&case.path(), ONE).await.value();
         let expected = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
             "metadata": object["metadata"]});
@@ -113,7 +113,7 @@ async fn yaml_has_the_same_content_as_json() {
     let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
-        let object = case.settled(&plane).await;
+        let object = case.create_and_settle(&plane).await;
         let reply = plane.get_as(&case.path(), "application/yaml").await;
         assert_eq!(reply.headers[CONTENT_TYPE], "application/yaml", "{name}");
         assert!(!reply.bytes.starts_with(b"{"), "{name}");
@@ -126,12 +126,12 @@ async fn protobuf_has_the_same_content_as_json() {
     let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
-        let created = case.settled(&plane).await;
+        let created = case.create_and_settle(&plane).await;
         for (api_version, _) in case.versions() {
             let path = case.path_in(&api_version);
             let reply = plane.get_as(&path, protobuf::MEDIA_TYPE).await;
             assert_eq!(reply.headers[CONTENT_TYPE], protobuf::MEDIA_TYPE, "{name}");
-            let decoded = opened(&reply.bytes);
+            let decoded = decode_protobuf(&reply.bytes);
             assert_eq!(decoded["metadata"]["uid"], created["metadata"]["uid"], "{name}");
             let json = plane.read(&path).await;
             assert_eq!(decoded, normalized(json), "{api_version} {name}");
@@ -158,7 +158,7 @@ async fn an_object_can_be_sent_in_protobuf() {
 }
 
 /// Decodes a protobuf object to the JSON that Go would write.
-fn opened(bytes: &[u8]) -> Value {
+fn decode_protobuf(bytes: &[u8]) -> Value {
     let Envelope { api_version, kind, raw } = Envelope::read(bytes).unwrap();
     let ty = types::of_kind(&api_version, &kind).unwrap();
     let mut object = protobuf::decode(ty, raw).unwrap();

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use crate::objects::{CRDS, THINGS, anything, thing, things};
+use crate::objects::{CRDS, THINGS, any_schema, thing, thing_crd};
 use crate::webhook_server::{WebhookServer, answer};
-use crate::webhooks::validating;
+use crate::webhooks::configure_validating_webhooks;
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::MERGE_PATCH;
@@ -16,15 +16,15 @@ use testenv::media_type::MERGE_PATCH;
 const CRD_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com";
 
 /// A CRD with the given names and without validation.
-fn named(plural: &str, kind: &str) -> Value {
-    let mut definition = things(&anything());
-    definition["metadata"]["name"] = format!("{plural}.example.com").into();
-    definition["spec"]["names"] = json!({"plural": plural, "kind": kind});
-    definition
+fn crd_named(plural: &str, kind: &str) -> Value {
+    let mut crd = thing_crd(&any_schema());
+    crd["metadata"]["name"] = format!("{plural}.example.com").into();
+    crd["spec"]["names"] = json!({"plural": plural, "kind": kind});
+    crd
 }
 
 /// A webhook that allows every request after `gate` is opened.
-async fn gated(gate: &Arc<Semaphore>) -> WebhookServer {
+async fn gated_webhook(gate: &Arc<Semaphore>) -> WebhookServer {
     let gate = Arc::clone(gate);
     WebhookServer::start(move |review| {
         let gate = Arc::clone(&gate);
@@ -36,21 +36,21 @@ async fn gated(gate: &Arc<Semaphore>) -> WebhookServer {
     .await
 }
 
-async fn until_asked(server: &WebhookServer) {
-    while server.asked().is_empty() {
+async fn until_called(server: &WebhookServer) {
+    while server.calls().is_empty() {
         tokio::task::yield_now().await;
     }
 }
 
 /// The fields of a webhook for one resource and operation, with a long timeout.
-fn about(group: &str, resource: &str, operation: &str) -> Value {
+fn webhook_for(group: &str, resource: &str, operation: &str) -> Value {
     let rule = json!({"operations": [operation], "apiGroups": [group], "apiVersions": ["*"],
         "resources": [resource]});
     json!({"rules": [rule], "timeoutSeconds": 30})
 }
 
-fn is_established(definition: &Value) -> bool {
-    let conditions = definition["status"]["conditions"].as_array();
+fn is_established(crd: &Value) -> bool {
+    let conditions = crd["status"]["conditions"].as_array();
     conditions
         .is_some_and(|it| it.iter().any(|it| it["type"] == "Established" && it["status"] == "True"))
 }
@@ -68,33 +68,36 @@ async fn until_gone(plane: &TestEnv) {
 async fn a_kind_is_not_served_before_its_crd_is_established() {
     let plane = TestEnv::start().await;
     let gate = Arc::new(Semaphore::new(0));
-    let server = gated(&gate).await;
-    let status = about("apiextensions.k8s.io", "customresourcedefinitions/status", "UPDATE");
-    validating(&plane, "c", &[server.hook("a.b.c", &status)]).await;
-    let mut definition = things(&anything());
-    plane.create(CRDS, &definition).await;
-    until_asked(&server).await;
+    let server = gated_webhook(&gate).await;
+    let status = webhook_for("apiextensions.k8s.io", "customresourcedefinitions/status", "UPDATE");
+    configure_validating_webhooks(&plane, "c", &[server.hook("a.b.c", &status)]).await;
+    let mut crd = thing_crd(&any_schema());
+    plane.create(CRDS, &crd).await;
+    until_called(&server).await;
 
     assert_eq!(plane.get(THINGS).await.0, 404);
     assert_eq!(plane.get("/apis/example.com").await.0, 404);
     assert!(!is_established(&plane.read(CRD_PATH).await));
     let scope = plane.merge(CRD_PATH, &json!({"spec": {"scope": "Cluster"}})).await;
-    assert_eq!(scope["spec"]["scope"], "Cluster", "it is not established, and may still change");
+    assert_eq!(
+        scope["spec"]["scope"], "Cluster",
+        "the scope can change until the CRD is established"
+    );
 
     gate.add_permits(100);
     plane.until(CRD_PATH, |_, it| is_established(it)).await;
     assert_eq!(plane.get("/apis/example.com/v1/things").await.0, 200);
     assert_eq!(plane.get("/apis/example.com").await.0, 200);
-    definition["spec"]["scope"] = "Namespaced".into();
-    let (code, _) = plane.patch(CRD_PATH, MERGE_PATCH, &definition).await;
-    assert_eq!(code, 422, "it is established");
+    crd["spec"]["scope"] = "Namespaced".into();
+    let (code, _) = plane.patch(CRD_PATH, MERGE_PATCH, &crd).await;
+    assert_eq!(code, 422, "the scope of an established CRD is immutable");
 }
 
 #[tokio::test]
 async fn the_kind_of_an_established_crd_is_served() {
     let plane = TestEnv::start().await;
     for _ in 0..20 {
-        plane.create(CRDS, &things(&anything())).await;
+        plane.create(CRDS, &thing_crd(&any_schema())).await;
         plane.until(CRD_PATH, |_, it| is_established(it)).await;
         assert_eq!(plane.get(THINGS).await.0, 200);
         assert_eq!(plane.get("/apis/example.com").await.0, 200);
@@ -110,27 +113,27 @@ async fn the_kind_of_an_established_crd_is_served() {
 #[tokio::test]
 async fn deleting_a_crd_without_a_served_version_deletes_its_objects() {
     let plane = TestEnv::start().await;
-    let mut definition = things(&anything());
-    plane.install_crd(&definition).await;
+    let mut crd = thing_crd(&any_schema());
+    plane.install_crd(&crd).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
-    definition["spec"]["versions"][0]["served"] = false.into();
-    plane.merge(CRD_PATH, &definition).await;
+    crd["spec"]["versions"][0]["served"] = false.into();
+    plane.merge(CRD_PATH, &crd).await;
     assert_eq!(plane.read(CRD_PATH).await["spec"]["versions"][0]["served"], false);
     assert_eq!(plane.get(THINGS).await.0, 404);
     assert_eq!(plane.delete(CRD_PATH).await.0, 200);
     until_gone(&plane).await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     assert_eq!(plane.read(THINGS).await["items"], json!([]));
 }
 
 #[tokio::test]
 async fn a_webhook_that_denies_deletes_does_not_block_the_deletion_of_a_crd() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     let server = WebhookServer::answering(|_| json!({"allowed": false})).await;
-    let deletions = about("example.com", "things", "DELETE");
-    validating(&plane, "c", &[server.hook("a.b.c", &deletions)]).await;
+    let deletions = webhook_for("example.com", "things", "DELETE");
+    configure_validating_webhooks(&plane, "c", &[server.hook("a.b.c", &deletions)]).await;
     assert_eq!(plane.delete(&format!("{THINGS}/a")).await.0, 400);
     assert_eq!(plane.delete(CRD_PATH).await.0, 200);
     until_gone(&plane).await;
@@ -139,15 +142,15 @@ async fn a_webhook_that_denies_deletes_does_not_block_the_deletion_of_a_crd() {
 #[tokio::test]
 async fn a_crd_exists_until_pending_creates_have_ended() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     let gate = Arc::new(Semaphore::new(0));
-    let server = gated(&gate).await;
-    let creations = about("example.com", "things", "CREATE");
-    validating(&plane, "c", &[server.hook("a.b.c", &creations)]).await;
+    let server = gated_webhook(&gate).await;
+    let creations = webhook_for("example.com", "things", "CREATE");
+    configure_validating_webhooks(&plane, "c", &[server.hook("a.b.c", &creations)]).await;
     let object = thing("a", &json!({}));
     let creating = plane.post(THINGS, &object);
     let deleting = async {
-        until_asked(&server).await;
+        until_called(&server).await;
         assert_eq!(plane.delete(CRD_PATH).await.0, 200);
         for _ in 0..100 {
             plane.advance(Duration::from_secs(1));
@@ -158,7 +161,7 @@ async fn a_crd_exists_until_pending_creates_have_ended() {
     let ((code, created), ()) = tokio::join!(creating, deleting);
     assert_eq!(code, 201, "{created}");
     until_gone(&plane).await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     assert_eq!(plane.read(THINGS).await["items"], json!([]));
 }
 
@@ -166,21 +169,22 @@ async fn a_crd_exists_until_pending_creates_have_ended() {
 async fn a_hanging_status_write_delays_no_other_crd() {
     let plane = TestEnv::start().await;
     let gate = Arc::new(Semaphore::new(0));
-    let server = gated(&gate).await;
-    let mut status = about("apiextensions.k8s.io", "customresourcedefinitions/status", "UPDATE");
+    let server = gated_webhook(&gate).await;
+    let mut status =
+        webhook_for("apiextensions.k8s.io", "customresourcedefinitions/status", "UPDATE");
     let only = "object.metadata.name == 'things.example.com'";
     status["matchConditions"] = json!([{"name": "only", "expression": only}]);
-    validating(&plane, "c", &[server.hook("a.b.c", &status)]).await;
-    plane.create(CRDS, &things(&anything())).await;
-    until_asked(&server).await;
+    configure_validating_webhooks(&plane, "c", &[server.hook("a.b.c", &status)]).await;
+    plane.create(CRDS, &thing_crd(&any_schema())).await;
+    until_called(&server).await;
 
-    plane.create(CRDS, &named("zithers", "Zither")).await;
+    plane.create(CRDS, &crd_named("zithers", "Zither")).await;
     let zithers = format!("{CRDS}/zithers.example.com");
     plane.until(&zithers, |_, it| is_established(it)).await;
     assert!(!is_established(&plane.read(CRD_PATH).await));
 
     // The kind of the CRD with the hanging write is taken.
-    plane.create(CRDS, &named("rivals", "Thing")).await;
+    plane.create(CRDS, &crd_named("rivals", "Thing")).await;
     let is_refused = |_: u16, it: &Value| {
         let conditions = it["status"]["conditions"].as_array();
         conditions.is_some_and(|it| it.iter().any(|it| it["reason"] == "ListKindConflict"))
@@ -193,21 +197,22 @@ async fn a_hanging_status_write_delays_no_other_crd() {
 #[tokio::test]
 async fn a_hanging_deletion_of_a_crd_delays_no_other_crd() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     // The CRD is never established, since its kind is taken.
-    plane.create(CRDS, &named("rivals", "Thing")).await;
+    plane.create(CRDS, &crd_named("rivals", "Thing")).await;
     let rivals = format!("{CRDS}/rivals.example.com");
     plane.until(&rivals, |_, it| it["status"]["conditions"].is_array()).await;
     let gate = Arc::new(Semaphore::new(0));
-    let server = gated(&gate).await;
-    let mut status = about("apiextensions.k8s.io", "customresourcedefinitions/status", "UPDATE");
+    let server = gated_webhook(&gate).await;
+    let mut status =
+        webhook_for("apiextensions.k8s.io", "customresourcedefinitions/status", "UPDATE");
     let only = "object.metadata.name == 'rivals.example.com'";
     status["matchConditions"] = json!([{"name": "only", "expression": only}]);
-    validating(&plane, "c", &[server.hook("a.b.c", &status)]).await;
+    configure_validating_webhooks(&plane, "c", &[server.hook("a.b.c", &status)]).await;
     plane.delete(&rivals).await;
-    until_asked(&server).await;
+    until_called(&server).await;
 
-    plane.create(CRDS, &named("zithers", "Zither")).await;
+    plane.create(CRDS, &crd_named("zithers", "Zither")).await;
     let zithers = format!("{CRDS}/zithers.example.com");
     plane.until(&zithers, |_, it| is_established(it)).await;
     assert_eq!(plane.get(&rivals).await.0, 200);
@@ -216,8 +221,8 @@ async fn a_hanging_deletion_of_a_crd_delays_no_other_crd() {
 }
 
 /// The condition `Terminating` without its time.
-fn terminating(definition: &Value) -> Value {
-    let conditions = definition["status"]["conditions"].as_array().cloned().unwrap_or_default();
+fn terminating(crd: &Value) -> Value {
+    let conditions = crd["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let found = conditions.into_iter().find(|it| it["type"] == "Terminating");
     let mut condition = found.unwrap_or_default();
     condition.as_object_mut().map(|it| it.remove("lastTransitionTime"));
@@ -227,9 +232,9 @@ fn terminating(definition: &Value) -> Value {
 #[tokio::test]
 async fn the_status_of_a_crd_shows_the_progress_of_its_deletion() {
     let plane = TestEnv::start().await;
-    let mut definition = things(&anything());
-    definition["metadata"]["finalizers"] = json!(["example.com/keep"]);
-    plane.install_crd(&definition).await;
+    let mut crd = thing_crd(&any_schema());
+    crd["metadata"]["finalizers"] = json!(["example.com/keep"]);
+    plane.install_crd(&crd).await;
     let mut object = thing("a", &json!({}));
     object["metadata"]["finalizers"] = json!(["example.com/wait"]);
     plane.create(THINGS, &object).await;
@@ -274,18 +279,18 @@ async fn the_status_of_a_crd_shows_the_progress_of_its_deletion() {
 #[tokio::test]
 async fn the_status_of_a_deleted_crd_shows_that_it_was_never_established() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
-    let mut rival = things(&anything());
+    plane.install_crd(&thing_crd(&any_schema())).await;
+    let mut rival = thing_crd(&any_schema());
     rival["metadata"] = json!({"name": "rivals.example.com", "finalizers": ["example.com/keep"]});
     rival["spec"]["names"] = json!({"plural": "rivals", "kind": "Thing"});
     plane.create(CRDS, &rival).await;
     let path = format!("{CRDS}/rivals.example.com");
     plane.delete(&path).await;
-    let is_told = |_: u16, it: &Value| {
+    let is_shown = |_: u16, it: &Value| {
         plane.advance(Duration::from_secs(1));
         terminating(it)
             == json!({"type": "Terminating", "status": "False", "reason": "NeverEstablished",
                 "message": "resource was never established"})
     };
-    plane.until(&path, is_told).await;
+    plane.until(&path, is_shown).await;
 }

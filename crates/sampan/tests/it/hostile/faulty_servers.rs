@@ -11,26 +11,26 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::{AttackedPlane, COLLECTION, JSON, memory, refusal};
-use crate::https::{Https, json_answer};
+use crate::https::{Https, json_response};
 use machinery::{Value, json};
 
 const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const APIS: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
-/// A config map that matches only the webhook `mood` with a failure policy.
-fn map(name: &str, mood: &str, policy: &str) -> Value {
-    json!({"metadata": {"name": name, "labels": {"mood": mood, "policy": policy}}})
+/// A config map that matches only the webhook with this fault and failure policy.
+fn map(name: &str, fault: &str, policy: &str) -> Value {
+    json!({"metadata": {"name": name, "labels": {"fault": fault, "policy": policy}}})
 }
 
 /// A webhook that matches such config maps.
-fn hook(url: &str, bundle: &str, mood: &str, policy: &str, seconds: u32) -> Value {
+fn hook(url: &str, bundle: &str, fault: &str, policy: &str, seconds: u32) -> Value {
     json!({
-        "name": format!("{mood}.{}.example.dev", policy.to_lowercase()),
+        "name": format!("{fault}.{}.example.dev", policy.to_lowercase()),
         "failurePolicy": policy, "timeoutSeconds": seconds,
         "sideEffects": "None", "admissionReviewVersions": ["v1"],
         "clientConfig": {"url": url, "caBundle": bundle},
-        "objectSelector": {"matchLabels": {"mood": mood, "policy": policy}},
+        "objectSelector": {"matchLabels": {"fault": fault, "policy": policy}},
         "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
             "resources": ["configmaps"]}],
     })
@@ -39,7 +39,7 @@ fn hook(url: &str, bundle: &str, mood: &str, policy: &str, seconds: u32) -> Valu
 fn allowed(request: &Request<Bytes>) -> Response<Bytes> {
     let review = machinery::codec::json::decode(request.body()).unwrap().value;
     let response = json!({"uid": review["request"]["uid"], "allowed": true});
-    json_answer(
+    json_response(
         200,
         &json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
             "response": response}),
@@ -56,7 +56,7 @@ fn the_failure_policy_decides_on_every_webhook_failure() {
         async move {
             match request.uri().path() {
                 "/slow" => pending().await,
-                "/rubbish" => Response::new("rubbish".into()),
+                "/not-json" => Response::new("rubbish".into()),
                 "/huge" => Response::new(vec![b' '; 10 << 20].into()),
                 "/calling-back" => {
                     let (code, _) = tokio::task::spawn_blocking(move || call_back(client))
@@ -70,23 +70,23 @@ fn the_failure_policy_decides_on_every_webhook_failure() {
         }
     };
     let server = runtime.block_on(Https::start("localhost", webhook));
-    let moods = [
+    let faults = [
         ("slow", "context deadline exceeded"),
         ("dead", "connect: connection refused"),
-        ("rubbish", "invalid character 'r' looking for beginning of value"),
+        ("not-json", "invalid character 'r' looking for beginning of value"),
         ("huge", "the response has more than 4194304 bytes"),
         ("calling-back", ""),
     ];
-    let hooks: Vec<Value> = moods
+    let hooks: Vec<Value> = faults
         .iter()
         .flat_map(|it| [(it.0, "Fail"), (it.0, "Ignore")])
-        .map(|(mood, policy)| {
-            let url = match mood {
+        .map(|(fault, policy)| {
+            let url = match fault {
                 "dead" => "https://127.0.0.1:1/dead".to_owned(),
-                mood => format!("https://{}/{mood}", server.address),
+                fault => format!("https://{}/{fault}", server.address),
             };
-            let seconds = if mood == "calling-back" { 30 } else { 1 };
-            hook(&url, &server.bundle(), mood, policy, seconds)
+            let seconds = if fault == "calling-back" { 30 } else { 1 };
+            hook(&url, &server.ca_bundle(), fault, policy, seconds)
         })
         .collect();
     attacked.send_accepted(
@@ -94,21 +94,21 @@ fn the_failure_policy_decides_on_every_webhook_failure() {
         WEBHOOKS,
         &json!({"metadata": {"name": "bad"}, "webhooks": hooks}),
     );
-    for (mood, why) in moods {
+    for (fault, why) in faults {
         attacked.send_accepted(
             "POST",
             COLLECTION,
-            &map(&format!("{mood}-ignored"), mood, "Ignore"),
+            &map(&format!("{fault}-ignored"), fault, "Ignore"),
         );
-        let body = map(&format!("{mood}-heeded"), mood, "Fail").to_string();
+        let body = map(&format!("{fault}-failing"), fault, "Fail").to_string();
         let answer = attacked.send("POST", COLLECTION, JSON, body.as_bytes());
         if why.is_empty() {
-            assert_eq!(answer.code, 201, "{mood}: {}", answer.body);
+            assert_eq!(answer.code, 201, "{fault}: {}", answer.body);
             continue;
         }
         let message = refusal(&answer, 500, "InternalError");
         let begins = format!(
-            "Internal error occurred: failed calling webhook \"{mood}.fail.example.dev\": failed to call webhook: "
+            "Internal error occurred: failed calling webhook \"{fault}.fail.example.dev\": failed to call webhook: "
         );
         assert!(message.starts_with(&begins) && message.ends_with(why), "{message}");
     }
@@ -125,9 +125,9 @@ fn call_back(mut client: crate::http::Client) -> (u16, Value) {
 fn hanging_webhooks_do_not_delay_other_requests() {
     let mut attacked = AttackedPlane::start();
     let runtime = Runtime::new().unwrap();
-    let asked = Arc::new(AtomicUsize::new(0));
+    let calls = Arc::new(AtomicUsize::new(0));
     let (release, released) = watch::channel(false);
-    let counted = Arc::clone(&asked);
+    let counted = Arc::clone(&calls);
     let webhook = move |request: Request<Bytes>| {
         counted.fetch_add(1, Ordering::SeqCst);
         let mut released = released.clone();
@@ -138,7 +138,7 @@ fn hanging_webhooks_do_not_delay_other_requests() {
     };
     let server = runtime.block_on(Https::start("localhost", webhook));
     let url = format!("https://{}/", server.address);
-    let hooks = [hook(&url, &server.bundle(), "slow", "Fail", 30)];
+    let hooks = [hook(&url, &server.ca_bundle(), "slow", "Fail", 30)];
     attacked.send_accepted(
         "POST",
         WEBHOOKS,
@@ -151,11 +151,11 @@ fn hanging_webhooks_do_not_delay_other_requests() {
             thread::spawn(move || client.send("POST", COLLECTION, Some(&map)).unwrap().0)
         })
         .collect();
-    while asked.load(Ordering::SeqCst) < waiting.len() {
+    while calls.load(Ordering::SeqCst) < waiting.len() {
         thread::yield_now();
     }
     for index in 0..50 {
-        attacked.send_accepted("POST", COLLECTION, &map(&format!("goes-{index}"), "good", "Fail"));
+        attacked.send_accepted("POST", COLLECTION, &map(&format!("goes-{index}"), "none", "Fail"));
         let (code, _) = attacked.client.send("GET", COLLECTION, None).unwrap();
         assert_eq!(code, 200);
     }
@@ -173,7 +173,7 @@ fn a_hanging_aggregated_server_does_not_delay_other_requests() {
     let runtime = Runtime::new().unwrap();
     let server = runtime.block_on(Https::start("hanging.default.svc", |request| async move {
         match request.uri().path() {
-            "/apis/half.example.dev/v1" => json_answer(
+            "/apis/half.example.dev/v1" => json_response(
                 200,
                 &json!({"kind": "APIResourceList", "groupVersion": "half.example.dev/v1",
                     "resources": [{"name": "things", "singularName": "thing", "kind": "Thing",
@@ -186,8 +186,8 @@ fn a_hanging_aggregated_server_does_not_delay_other_requests() {
     attacked.send_accepted("POST", services, &Https::service("hanging"));
     for group in ["dead.example.dev", "half.example.dev"] {
         let spec = json!({"group": group, "version": "v1", "groupPriorityMinimum": 2000,
-            "versionPriority": 10, "caBundle": server.bundle(),
-            "service": server.reference("hanging")});
+            "versionPriority": 10, "caBundle": server.ca_bundle(),
+            "service": server.service_reference("hanging")});
         let name = format!("v1.{group}");
         attacked.send_accepted("POST", APIS, &json!({"metadata": {"name": name}, "spec": spec}));
     }
@@ -237,8 +237,8 @@ fn large_documents_of_aggregated_servers_use_bounded_memory() {
         let answer = move |request: Request<Bytes>| {
             let answer = match request.uri().path() {
                 "/openapi/v2" => Response::new(document.clone()),
-                path if path.ends_with("/v1") => json_answer(200, &json!({"resources": []})),
-                _ => json_answer(404, &json!({})),
+                path if path.ends_with("/v1") => json_response(200, &json!({"resources": []})),
+                _ => json_response(404, &json!({})),
             };
             std::future::ready(answer)
         };
@@ -249,8 +249,8 @@ fn large_documents_of_aggregated_servers_use_bounded_memory() {
             &Https::service(name),
         );
         let spec = json!({"group": group, "version": "v1", "groupPriorityMinimum": 2000,
-            "versionPriority": 10, "caBundle": server.bundle(),
-            "service": server.reference(name)});
+            "versionPriority": 10, "caBundle": server.ca_bundle(),
+            "service": server.service_reference(name)});
         let name = format!("v1.{group}");
         attacked.send_accepted("POST", APIS, &json!({"metadata": {"name": name}, "spec": spec}));
         servers.push(server);

@@ -1,8 +1,8 @@
-//! The textbook's example: a custom resource Network, with the `v1beta1` CRD of its manifests.
+//! A custom resource Network with a CRD in version `v1beta1`, as in older textbooks.
 
 use crate::kubectl::{assert_lines, each, table};
 
-const DEFINITION: &str = "
+const CRD: &str = "
 apiVersion: apiextensions.k8s.io/v1beta1
 kind: CustomResourceDefinition
 metadata:
@@ -29,9 +29,9 @@ spec:
 const GATEWAY: &str = "get network example-network -o jsonpath={.spec.gateway}";
 
 #[test]
-fn the_textbooks_network_can_be_created_read_changed_and_deleted() {
+fn a_network_can_be_created_read_changed_and_deleted() {
     each(|kubectl| {
-        let created = kubectl.does_with("apply -f -", DEFINITION);
+        let created = kubectl.does_with("apply -f -", CRD);
         assert_eq!(
             created,
             "customresourcedefinition.apiextensions.k8s.io/networks.samplecrd.k8s.io created\n"
@@ -71,7 +71,7 @@ fn the_textbooks_network_can_be_created_read_changed_and_deleted() {
 #[test]
 fn a_v1beta1_crd_gets_a_warning() {
     each(|kubectl| {
-        let outcome = kubectl.outcome("create -f -", DEFINITION);
+        let outcome = kubectl.outcome("create -f -", CRD);
         let warning = "Warning: apiextensions.k8s.io/v1beta1 CustomResourceDefinition is deprecated in v1.16+, unavailable in v1.22+; use apiextensions.k8s.io/v1 CustomResourceDefinition";
         assert!(outcome.stderr.contains(warning), "{outcome:?}");
         assert_eq!(outcome.code, 0);
@@ -81,7 +81,7 @@ fn a_v1beta1_crd_gets_a_warning() {
 #[test]
 fn a_v1beta1_crd_without_a_schema_preserves_unknown_fields() {
     each(|kubectl| {
-        kubectl.does_with("create -f -", DEFINITION);
+        kubectl.does_with("create -f -", CRD);
         kubectl.does_with("create -f -", &format!("{NETWORK}  vlan: {{id: 7}}\n"));
         let vlan = kubectl.does("get network example-network -o jsonpath={.spec.vlan.id}");
         assert_eq!(vlan, "7");
@@ -90,10 +90,10 @@ fn a_v1beta1_crd_without_a_schema_preserves_unknown_fields() {
 
 #[test]
 fn the_error_of_a_group_without_a_dot_names_field_and_remedy() {
-    let manifest = DEFINITION.replace("samplecrd.k8s.io", "network");
+    let manifest = CRD.replace("samplecrd.k8s.io", "network");
     each(|kubectl| {
-        let complaint = kubectl.fails_with("create -f -", &manifest);
+        let error = kubectl.fails_with("create -f -", &manifest);
         let expected = "The CustomResourceDefinition \"networks.network\" is invalid: spec.group: Invalid value: \"network\": should be a domain with at least one dot";
-        assert!(complaint.lines().any(|it| it == expected), "{complaint}");
+        assert!(error.lines().any(|it| it == expected), "{error}");
     });
 }

@@ -91,7 +91,7 @@ async fn the_options_of_a_log_are_validated() {
 }
 
 #[tokio::test]
-async fn the_options_of_a_stream_are_those_of_its_kind() {
+async fn each_stream_parses_only_its_own_options() {
     let plane = plane().await;
     let no_host = "pod one does not have a host assigned";
     for stream in ["exec?ports=x", "attach?ports=x", "portforward?ports=80,443&tailLines=x"] {
@@ -183,7 +183,7 @@ async fn a_stream_needs_a_node_and_an_upgrade() {
 }
 
 #[tokio::test]
-async fn a_proxy_needs_an_address_outside_of_the_server() {
+async fn a_proxy_request_without_a_reachable_address_is_refused() {
     let plane = plane().await;
     check(&plane, &format!("{PODS}/one/proxy/"), 400, "address not allowed").await;
     check(&plane, &format!("{PODS}/none:80/proxy/x"), 404, "pods \"none\" not found").await;

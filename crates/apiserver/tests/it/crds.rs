@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::objects::{CRDS, THINGS, anything, thing, things};
+use crate::objects::{CRDS, THINGS, any_schema, thing, thing_crd};
 use machinery::{Value, json};
 use testenv::TestEnv;
 
@@ -10,30 +10,30 @@ use testenv::TestEnv;
 const CRD_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com";
 
 /// The status of a condition.
-fn condition<'a>(definition: &'a Value, kind: &str) -> &'a str {
-    let all = definition["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+fn condition<'a>(crd: &'a Value, kind: &str) -> &'a str {
+    let all = crd["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let found = all.iter().find(|it| it["type"] == kind);
     found.and_then(|it| it["status"].as_str()).unwrap_or_default()
 }
 
 /// The CRD of things with other names.
-fn named(plural: &str, kind: &str) -> Value {
-    let mut definition = things(&anything());
-    definition["metadata"]["name"] = format!("{plural}.example.com").into();
-    definition["spec"]["names"] = json!({"plural": plural, "kind": kind});
-    definition
+fn crd_named(plural: &str, kind: &str) -> Value {
+    let mut crd = thing_crd(&any_schema());
+    crd["metadata"]["name"] = format!("{plural}.example.com").into();
+    crd["spec"]["names"] = json!({"plural": plural, "kind": kind});
+    crd
 }
 
 #[tokio::test]
 async fn a_crd_is_established_and_its_kind_is_served() {
     let plane = TestEnv::start().await;
     assert_eq!(plane.get(THINGS).await, (404, json!("404 page not found\n")));
-    plane.install_crd(&things(&anything())).await;
-    let definition = plane.read(CRD_PATH).await;
-    assert_eq!(condition(&definition, "NamesAccepted"), "True");
-    assert_eq!(condition(&definition, "Established"), "True");
-    assert_eq!(definition["status"]["storedVersions"], json!(["v1"]));
-    assert_eq!(definition["spec"]["names"]["listKind"], "ThingList");
+    plane.install_crd(&thing_crd(&any_schema())).await;
+    let crd = plane.read(CRD_PATH).await;
+    assert_eq!(condition(&crd, "NamesAccepted"), "True");
+    assert_eq!(condition(&crd, "Established"), "True");
+    assert_eq!(crd["status"]["storedVersions"], json!(["v1"]));
+    assert_eq!(crd["spec"]["names"]["listKind"], "ThingList");
     let groups = plane.read("/apis").await;
     let found = groups["groups"].as_array().unwrap().iter().any(|it| it["name"] == "example.com");
     assert!(found, "{groups}");
@@ -45,8 +45,8 @@ async fn a_crd_is_established_and_its_kind_is_served() {
 #[tokio::test]
 async fn a_crd_with_conflicting_names_is_established_when_they_are_free() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
-    plane.create(CRDS, &named("others", "Thing")).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
+    plane.create(CRDS, &crd_named("others", "Thing")).await;
     let others = format!("{CRDS}/others.example.com");
     let refused = plane.until(&others, |_, it| condition(it, "NamesAccepted") == "False").await;
     assert_eq!(condition(&refused, "Established"), "False");
@@ -59,10 +59,10 @@ async fn a_crd_with_conflicting_names_is_established_when_they_are_free() {
 #[tokio::test]
 async fn all_errors_of_an_invalid_crd_are_reported() {
     let plane = TestEnv::start().await;
-    let mut definition = things(&json!({"type": "object", "properties": {"spec": {}}}));
-    definition["metadata"]["name"] = "wrong.example.com".into();
-    definition["spec"]["versions"][0]["storage"] = false.into();
-    let (code, status) = plane.post(CRDS, &definition).await;
+    let mut crd = thing_crd(&json!({"type": "object", "properties": {"spec": {}}}));
+    crd["metadata"]["name"] = "wrong.example.com".into();
+    crd["spec"]["versions"][0]["storage"] = false.into();
+    let (code, status) = plane.post(CRDS, &crd).await;
     assert_eq!(code, 422);
     let causes = status["details"]["causes"].as_array().unwrap();
     let fields: Vec<&str> = causes.iter().map(|it| it["field"].as_str().unwrap()).collect();
@@ -80,30 +80,30 @@ async fn a_new_default_applies_to_stored_objects() {
         json!({"type": "object", "properties": {"spec": {"type": "object",
             "properties": {"size": size}}}})
     };
-    plane.install_crd(&things(&schema(json!({"type": "integer"})))).await;
+    plane.install_crd(&thing_crd(&schema(json!({"type": "integer"})))).await;
     let path = format!("{THINGS}/a");
     let created = plane.create(THINGS, &thing("a", &json!({}))).await;
     assert_eq!(created["spec"], json!({}));
-    let mut versions = things(&schema(json!({"type": "integer", "default": 3})));
+    let mut versions = thing_crd(&schema(json!({"type": "integer", "default": 3})));
     let patch = json!({"spec": {"versions": versions["spec"]["versions"].take()}});
     plane.merge(CRD_PATH, &patch).await;
     let shown = plane.until(&path, |_, it| it["spec"]["size"] == 3).await;
-    assert_eq!(shown["metadata"], created["metadata"], "nothing was written");
+    assert_eq!(shown["metadata"], created["metadata"], "the stored object was not written");
     assert_eq!(plane.read(THINGS).await["items"][0]["spec"]["size"], 3);
 }
 
 #[tokio::test]
 async fn an_object_is_served_in_the_served_versions_only() {
     let plane = TestEnv::start().await;
-    let mut definition = things(&anything());
-    let mut version = definition["spec"]["versions"][0].clone();
+    let mut crd = thing_crd(&any_schema());
+    let mut version = crd["spec"]["versions"][0].clone();
     version["storage"] = false.into();
     for (name, served) in [("v2", true), ("v3", false)] {
         version["name"] = name.into();
         version["served"] = served.into();
-        definition["spec"]["versions"].as_array_mut().unwrap().push(version.clone());
+        crd["spec"]["versions"].as_array_mut().unwrap().push(version.clone());
     }
-    plane.install_crd(&definition).await;
+    plane.install_crd(&crd).await;
     let created = plane.create(THINGS, &thing("a", &json!({"k": "v"}))).await;
     let other = plane.read("/apis/example.com/v2/namespaces/default/things/a").await;
     assert_eq!(other["apiVersion"], "example.com/v2");
@@ -122,13 +122,13 @@ async fn an_object_is_validated_in_its_version_and_pruned_in_others() {
         json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
             "both": {"type": "string"}, own: {"type": "string"}}, "required": [own]}}})
     };
-    let mut definition = things(&schema("first"));
-    let mut version = definition["spec"]["versions"][0].clone();
+    let mut crd = thing_crd(&schema("first"));
+    let mut version = crd["spec"]["versions"][0].clone();
     version["storage"] = false.into();
     version["name"] = "v2".into();
     version["schema"]["openAPIV3Schema"] = schema("second");
-    definition["spec"]["versions"].as_array_mut().unwrap().push(version);
-    plane.install_crd(&definition).await;
+    crd["spec"]["versions"].as_array_mut().unwrap().push(version);
+    plane.install_crd(&crd).await;
     let second = "/apis/example.com/v2/namespaces/default/things";
     let sent = |spec: Value| {
         let mut sent = thing("a", &spec);
@@ -147,7 +147,7 @@ async fn an_object_is_validated_in_its_version_and_pruned_in_others() {
 #[tokio::test]
 async fn a_terminating_crd_refuses_creates_and_is_deleted_after_its_objects() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     plane.create(THINGS, &thing("free", &json!({}))).await;
     let mut held = thing("held", &json!({}));
     held["metadata"]["finalizers"] = json!(["example.com/mine"]);
@@ -157,8 +157,8 @@ async fn a_terminating_crd_refuses_creates_and_is_deleted_after_its_objects() {
     let path = format!("{THINGS}/held");
     plane.until(&path, |_, it| it["metadata"]["deletionTimestamp"].is_string()).await;
     plane.until(&format!("{THINGS}/free"), |code, _| code == 404).await;
-    let definition = plane.read(CRD_PATH).await;
-    assert_eq!(condition(&definition, "Terminating"), "True");
+    let crd = plane.read(CRD_PATH).await;
+    assert_eq!(condition(&crd, "Terminating"), "True");
     let (code, status) = plane.post(THINGS, &thing("new", &json!({}))).await;
     assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")));
 
@@ -171,7 +171,7 @@ async fn a_terminating_crd_refuses_creates_and_is_deleted_after_its_objects() {
 #[tokio::test]
 async fn a_watch_ends_when_its_crd_is_deleted() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     let mut watch = plane.watch(&format!("{THINGS}?watch=1")).await;
     assert_eq!(watch.next_summary().await, "ADDED a");
@@ -183,12 +183,12 @@ async fn a_watch_ends_when_its_crd_is_deleted() {
 #[tokio::test]
 async fn a_recreated_crd_has_no_earlier_history() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     let created = plane.create(THINGS, &thing("a", &json!({}))).await;
     let revision = created["metadata"]["resourceVersion"].as_str().unwrap();
     plane.delete(&format!("{CRDS}/things.example.com")).await;
     plane.until(THINGS, |code, _| code == 404).await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     let mut watch = plane.watch(&format!("{THINGS}?watch=1&resourceVersion={revision}")).await;
     let error = watch.expect("ERROR").await;
     assert_eq!((&error["code"], &error["reason"]), (&json!(410), &json!("Expired")));
@@ -197,21 +197,21 @@ async fn a_recreated_crd_has_no_earlier_history() {
 #[tokio::test]
 async fn a_recreated_crd_has_no_earlier_objects() {
     let plane = TestEnv::start().await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     plane.delete(CRD_PATH).await;
     plane.until(CRD_PATH, |code, _| code == 404).await;
     plane.until(THINGS, |code, _| code == 404).await;
-    plane.install_crd(&things(&anything())).await;
+    plane.install_crd(&thing_crd(&any_schema())).await;
     assert_eq!(plane.read(THINGS).await["items"], json!([]));
 }
 
 #[tokio::test]
 async fn the_status_subresource_separates_status_from_spec() {
     let plane = TestEnv::start().await;
-    let mut definition = things(&anything());
-    definition["spec"]["versions"][0]["subresources"] = json!({"status": {}});
-    plane.install_crd(&definition).await;
+    let mut crd = thing_crd(&any_schema());
+    crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    plane.install_crd(&crd).await;
     let path = format!("{THINGS}/a");
     let mut sent = thing("a", &json!({"size": 1}));
     sent["status"] = json!({"ready": true});
@@ -230,10 +230,10 @@ async fn the_status_subresource_separates_status_from_spec() {
 #[tokio::test]
 async fn scale_uses_the_paths_of_the_crd() {
     let plane = TestEnv::start().await;
-    let mut definition = things(&anything());
-    definition["spec"]["versions"][0]["subresources"] = json!({"status": {}, "scale": {
+    let mut crd = thing_crd(&any_schema());
+    crd["spec"]["versions"][0]["subresources"] = json!({"status": {}, "scale": {
         "specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}});
-    plane.install_crd(&definition).await;
+    plane.install_crd(&crd).await;
     plane.create(THINGS, &thing("a", &json!({"size": 2}))).await;
     let path = format!("{THINGS}/a/scale");
     assert_eq!(plane.read(&path).await["spec"]["replicas"], 2);
@@ -286,12 +286,12 @@ async fn discovery_has_the_storage_version_hash() {
     ] {
         assert_eq!(hash(path, name).await, expect, "{path}");
     }
-    let mut definition = things(&anything());
-    let mut stored = definition["spec"]["versions"][0].clone();
+    let mut crd = thing_crd(&any_schema());
+    let mut stored = crd["spec"]["versions"][0].clone();
     stored["name"] = "v2".into();
     stored["served"] = false.into();
-    definition["spec"]["versions"][0]["storage"] = false.into();
-    definition["spec"]["versions"].as_array_mut().unwrap().push(stored);
-    plane.install_crd(&definition).await;
+    crd["spec"]["versions"][0]["storage"] = false.into();
+    crd["spec"]["versions"].as_array_mut().unwrap().push(stored);
+    plane.install_crd(&crd).await;
     assert_eq!(hash("/apis/example.com/v1", "things").await, Value::Null, "v2 is not served");
 }

@@ -1,7 +1,7 @@
-//! Requests beside large objects that admission reads, in the same or in another namespace.
+//! Requests while large limit ranges and quotas exist, in the same or in another namespace.
 
-use super::{Ask, TICKS, processor_time, spent};
-use crate::objects::{MAPS, map};
+use super::{TICKS, TestRequest, cpu_time, thread_cpu_time};
+use crate::objects::{CONFIG_MAPS, config_map};
 use machinery::{Map, Value, json};
 use testenv::TestEnv;
 
@@ -18,12 +18,12 @@ async fn limit_ranges_of_another_namespace_do_not_slow_down_a_pod() {
     let plane = TestEnv::start().await;
     plane.create("/api/v1/namespaces", &json!({"metadata": {"name": "other"}})).await;
     let ranges = "/api/v1/namespaces/other/limitranges";
-    let pod = Ask::post(
+    let pod = TestRequest::post(
         PODS,
         &json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
     );
-    spent(&plane, 201, &pod).await;
-    let before = spent(&plane, 201, &pod).await;
+    cpu_time(&plane, 201, &pod).await;
+    let before = cpu_time(&plane, 201, &pod).await;
     for n in 0..10 {
         let limit = json!({"type": "Container", "max": quantities(4000, "example.com/resource-")});
         let range = json!({"metadata": {"name": format!("r{n}")}, "spec": {"limits": [limit]}});
@@ -33,7 +33,7 @@ async fn limit_ranges_of_another_namespace_do_not_slow_down_a_pod() {
     for n in 0..4 {
         let range = json!({"metadata": {"name": format!("s{n}")}, "spec": {"limits": []}});
         plane.create(ranges, &range).await;
-        measured.push(spent(&plane, 201, &pod).await);
+        measured.push(cpu_time(&plane, 201, &pod).await);
     }
     let least = measured.iter().min().unwrap();
     assert!(*least <= before * 2 + TICKS, "{before:?} became {measured:?}");
@@ -42,9 +42,9 @@ async fn limit_ranges_of_another_namespace_do_not_slow_down_a_pod() {
 #[tokio::test]
 async fn large_quotas_are_not_parsed_for_each_write() {
     let plane = TestEnv::start().await;
-    let map = Ask::post(MAPS, &map("a", &json!({})));
-    spent(&plane, 201, &map).await;
-    let before = spent(&plane, 201, &map).await;
+    let map = TestRequest::post(CONFIG_MAPS, &config_map("a", &json!({})));
+    cpu_time(&plane, 201, &map).await;
+    let before = cpu_time(&plane, 201, &map).await;
     let quotas = "/api/v1/namespaces/default/resourcequotas";
     for n in 0..20 {
         let hard = quantities(2000, "requests.example.com/resource-");
@@ -59,7 +59,7 @@ async fn large_quotas_are_not_parsed_for_each_write() {
     }
     let mut measured = Vec::new();
     for _ in 0..4 {
-        measured.push(spent(&plane, 201, &map).await);
+        measured.push(cpu_time(&plane, 201, &map).await);
     }
     let least = measured.iter().min().unwrap();
     assert!(*least <= before * 2 + TICKS, "{before:?} became {measured:?}");
@@ -69,22 +69,22 @@ async fn large_quotas_are_not_parsed_for_each_write() {
 async fn changes_in_another_namespace_do_not_evaluate_large_quotas() {
     let plane = TestEnv::start().await;
     plane.create("/api/v1/namespaces", &json!({"metadata": {"name": "team"}})).await;
-    let witness = "/api/v1/namespaces/default/resourcequotas";
+    let observed = "/api/v1/namespaces/default/resourcequotas";
     let hard = json!({"count/configmaps": "1000"});
-    plane.create(witness, &json!({"metadata": {"name": "q"}, "spec": {"hard": hard}})).await;
+    plane.create(observed, &json!({"metadata": {"name": "q"}, "spec": {"hard": hard}})).await;
     // Each batch ends when the statuses of all quotas have been evaluated.
     let mut count = 0;
     let mut batch = async || {
-        let before = processor_time();
+        let before = thread_cpu_time();
         for _ in 0..5 {
             count += 1;
-            plane.create(MAPS, &map(&format!("m{count}"), &json!({}))).await;
+            plane.create(CONFIG_MAPS, &config_map(&format!("m{count}"), &json!({}))).await;
             let shown = Value::from(count.to_string());
             let is_shown =
                 |_: u16, quota: &Value| quota["status"]["used"]["count/configmaps"] == shown;
-            plane.until(&format!("{witness}/q"), is_shown).await;
+            plane.until(&format!("{observed}/q"), is_shown).await;
         }
-        processor_time().saturating_sub(before)
+        thread_cpu_time().saturating_sub(before)
     };
     batch().await;
     let before = batch().await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::objects::{MAPS, map};
+use crate::objects::{CONFIG_MAPS, config_map};
 use apiserver::auth::authentication::User;
 use apiserver::auth::authentication::token::TokenFile;
 use machinery::{Value, json};
@@ -26,8 +26,8 @@ async fn identity(client: &Client) -> (String, Value) {
     (user["username"].as_str().unwrap().to_owned(), user["groups"].clone())
 }
 
-/// Creates a service account and a token for it.
-async fn robot(plane: &TestEnv, request: &Value) -> String {
+/// Creates the service account `robot` and returns a token of it.
+async fn create_robot_token(plane: &TestEnv, request: &Value) -> String {
     plane.create(ACCOUNTS, &json!({"metadata": {"name": "robot"}})).await;
     let answer = plane.create(&format!("{ACCOUNTS}/robot/token"), request).await;
     answer["status"]["token"].as_str().unwrap().to_owned()
@@ -39,7 +39,7 @@ async fn users_without_rights_can_read_only_health() {
     let anonymous = plane.unauthenticated();
     assert_eq!(anonymous.get("/readyz").await.0, 200);
     assert_eq!(anonymous.get("/version").await.0, 200);
-    for path in [MAPS, "/apis", "/metrics"] {
+    for path in [CONFIG_MAPS, "/apis", "/metrics"] {
         let (code, status) = anonymous.get(path).await;
         assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")), "{path}");
         let message = status["message"].as_str().unwrap();
@@ -61,11 +61,11 @@ async fn a_token_authenticates_its_user_and_masters_have_all_rights() {
     let groups = json!(["dev", "system:authenticated"]);
     assert_eq!(identity(&alice).await, ("alice".to_owned(), groups));
     assert_eq!(alice.get("/apis").await.0, 200);
-    assert_eq!(alice.get(MAPS).await.0, 403);
-    assert_eq!(alice.post(MAPS, &map("a", &json!({}))).await.0, 403);
+    assert_eq!(alice.get(CONFIG_MAPS).await.0, 403);
+    assert_eq!(alice.post(CONFIG_MAPS, &config_map("a", &json!({}))).await.0, 403);
     let root = plane.bearer("t-root");
-    root.create(MAPS, &map("a", &json!({}))).await;
-    assert_eq!(root.get(MAPS).await.0, 200);
+    root.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    assert_eq!(root.get(CONFIG_MAPS).await.0, 200);
 }
 
 #[tokio::test]
@@ -73,9 +73,9 @@ async fn a_master_can_impersonate_with_the_rights_of_that_user() {
     let plane = plane().await;
     let as_alice = plane.bearer("t-root").with_header("impersonate-user", "alice");
     assert_eq!(identity(&as_alice).await.0, "alice");
-    assert_eq!(as_alice.get(MAPS).await.0, 403);
+    assert_eq!(as_alice.get(CONFIG_MAPS).await.0, 403);
     let as_master = as_alice.with_header("impersonate-group", MASTERS);
-    assert_eq!(as_master.get(MAPS).await.0, 200);
+    assert_eq!(as_master.get(CONFIG_MAPS).await.0, 200);
     let account = plane
         .bearer("t-root")
         .with_header("impersonate-user", "system:serviceaccount:default:robot");
@@ -89,17 +89,17 @@ async fn a_master_can_impersonate_with_the_rights_of_that_user() {
 #[tokio::test]
 async fn other_users_cannot_impersonate() {
     let plane = plane().await;
-    let climbing = plane.bearer("t-alice").with_header("impersonate-user", "root");
-    let (code, status) = climbing.get("/readyz").await;
+    let impersonating = plane.bearer("t-alice").with_header("impersonate-user", "root");
+    let (code, status) = impersonating.get("/readyz").await;
     assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")));
     let groups_only = plane.bearer("t-alice").with_header("impersonate-group", MASTERS);
-    assert_eq!(groups_only.get(MAPS).await.0, 400);
+    assert_eq!(groups_only.get(CONFIG_MAPS).await.0, 400);
 }
 
 #[tokio::test]
 async fn a_service_account_token_is_valid_while_the_account_exists() {
     let plane = plane().await;
-    let token = robot(&plane, &json!({})).await;
+    let token = create_robot_token(&plane, &json!({})).await;
     let client = plane.bearer(&token);
     let (name, groups) = identity(&client).await;
     assert_eq!(name, "system:serviceaccount:default:robot");
@@ -109,15 +109,16 @@ async fn a_service_account_token_is_valid_while_the_account_exists() {
     plane.delete(&format!("{ACCOUNTS}/robot")).await;
     assert_eq!(plane.get(&format!("{ACCOUNTS}/robot")).await.0, 404);
     assert_eq!(client.get("/apis").await.0, 401);
-    let namesake = robot(&plane, &json!({})).await;
-    assert_eq!(client.get("/apis").await.0, 401, "it is another account");
+    let namesake = create_robot_token(&plane, &json!({})).await;
+    assert_eq!(client.get("/apis").await.0, 401, "the new account has another uid");
     assert_eq!(plane.bearer(&namesake).get("/apis").await.0, 200);
 }
 
 #[tokio::test]
 async fn a_service_account_token_expires() {
     let plane = plane().await;
-    let client = plane.bearer(&robot(&plane, &json!({"spec": {"expirationSeconds": 600}})).await);
+    let client = plane
+        .bearer(&create_robot_token(&plane, &json!({"spec": {"expirationSeconds": 600}})).await);
     // The leeway for differing clocks is a minute.
     plane.advance(Duration::from_mins(11));
     assert_eq!(client.get("/apis").await.0, 200);
@@ -128,7 +129,7 @@ async fn a_service_account_token_expires() {
 #[tokio::test]
 async fn tokens_for_other_audiences_or_too_short_lifetimes_are_refused() {
     let plane = plane().await;
-    let elsewhere = robot(&plane, &json!({"spec": {"audiences": ["vault"]}})).await;
+    let elsewhere = create_robot_token(&plane, &json!({"spec": {"audiences": ["vault"]}})).await;
     assert_eq!(plane.bearer(&elsewhere).get("/apis").await.0, 401);
     let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
     let review = json!({"spec": {"token": elsewhere, "audiences": ["vault"]}});
@@ -143,7 +144,7 @@ async fn tokens_for_other_audiences_or_too_short_lifetimes_are_refused() {
 #[tokio::test]
 async fn a_modified_token_is_refused() {
     let plane = plane().await;
-    let token = robot(&plane, &json!({})).await;
+    let token = create_robot_token(&plane, &json!({})).await;
     let (head, signature) = token.rsplit_once('.').unwrap();
     let changed: String = signature.chars().rev().collect();
     assert_eq!(plane.bearer(&format!("{head}.{changed}")).get("/apis").await.0, 401);
@@ -169,5 +170,5 @@ async fn an_in_process_client_can_have_any_user() {
     let plane = plane().await;
     let alice = plane.as_user(User::authenticated("alice", "7", vec!["dev".to_owned()]));
     assert_eq!(identity(&alice).await.0, "alice");
-    assert_eq!(alice.get(MAPS).await.0, 403);
+    assert_eq!(alice.get(CONFIG_MAPS).await.0, 403);
 }
