@@ -47,6 +47,7 @@ mod expression_variables;
 mod unstored;
 mod admission_plugins;
 mod security;
+mod authorizers;
 mod unreadable;
 mod aggregation;
 mod aggregation_checks;
