@@ -112,17 +112,18 @@ impl Admission {
 /// The validation hook of a resource that configures admission. It reports the CEL expressions that
 /// do not compile.
 pub(crate) fn validation_hook(group: &str, plural: &str) -> Option<ValidateHook> {
-    match (group, plural) {
+    let hook: ValidateHook = match (group, plural) {
         (
             "admissionregistration.k8s.io",
             "validatingadmissionpolicies" | "mutatingadmissionpolicies",
-        ) => Some(policy::validate_policy),
+        ) => |_, new, old, errors| policy::validate_policy(new, old, errors),
         (
             "admissionregistration.k8s.io",
             "validatingwebhookconfigurations" | "mutatingwebhookconfigurations",
-        ) => Some(webhook::validate_configuration),
-        _ => None,
-    }
+        ) => |_, new, old, errors| webhook::validate_configuration(new, old, errors),
+        _ => return None,
+    };
+    Some(hook)
 }
 
 /// The mutating function of a plugin.

@@ -94,6 +94,14 @@ pub struct ResourcePath {
     pub subpath: String,
 }
 
+impl ResourcePath {
+    /// Whether the path names a Namespace. Such a path has a namespace, although the resource is
+    /// cluster-scoped.
+    pub fn is_namespace(&self) -> bool {
+        self.group.is_empty() && self.resource == "namespaces"
+    }
+}
+
 impl RequestInfo {
     /// Parses `method`, `path` and `query`; `None` if the percent-encoding of the path is invalid.
     pub fn parse(method: &Method, path: &str, query: &Query) -> Option<Self> {

@@ -335,7 +335,8 @@ fn builtin_catalog(
     let served = builtin.into_iter().map(|resource| {
         let objects = cache.get_or_create(&resource.prefix);
         let mut hooks = Hooks {
-            validate: admission::validation_hook(&resource.group, &resource.plural),
+            validate: admission::validation_hook(&resource.group, &resource.plural)
+                .or_else(|| crd::validation_hook(&resource.group)),
             ..Hooks::default()
         };
         if resource.group.is_empty() && resource.plural == "services" {

@@ -227,7 +227,7 @@ impl CrdController {
             .map(Arc::clone)
             .collect();
         let is_builtin = |it: &Arc<ServedResource>| {
-            current.group(&it.resource.group).is_some_and(|group| !group.custom)
+            current.group(&it.resource.group).is_some_and(|group| !group.conventions.dynamic)
         };
         let served_crds = self.served_crds.values().map(|it| Arc::clone(&it.served));
         let (discovery_only, custom): (Vec<_>, Vec<_>) = served_crds.partition(is_builtin);

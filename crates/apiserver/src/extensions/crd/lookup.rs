@@ -75,7 +75,7 @@ fn look_up(catalog: &Catalog, path: &ResourcePath) -> Option<FoundResource> {
 }
 
 fn is_builtin(catalog: &Catalog, group: &str) -> bool {
-    catalog.group(group).is_some_and(|it| !it.custom)
+    catalog.group(group).is_some_and(|it| !it.conventions.dynamic)
 }
 
 /// The revision of the stored CRD with the group and plural of a path.

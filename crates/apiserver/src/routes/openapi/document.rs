@@ -20,7 +20,7 @@ pub(super) fn version_3(catalog: &Catalog, group: &str, version: &str) -> Value 
     let mut schemas = types::openapi::schemas(parts.types, &parts.versions);
     schemas.extend(parts.custom.into_iter().map(|it| (it.name, it.schema)));
     // Upstream: CRD documents have a different title, since another component builds them.
-    if catalog.group(group).is_some_and(|it| it.custom) {
+    if catalog.group(group).is_some_and(|it| it.conventions.crd_openapi) {
         openapi::document("Kubernetes CRD Swagger", "v0.1.0", parts.paths, schemas)
     } else {
         openapi::document("Kubernetes", &kubernetes_version(), parts.paths, schemas)
