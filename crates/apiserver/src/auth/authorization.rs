@@ -9,9 +9,6 @@ mod decision;
 mod default_rules;
 pub(crate) mod masters;
 
-pub use decision::{Authorization, Decision};
-pub use default_rules::DefaultRules;
-
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -21,6 +18,9 @@ use crate::request::{RequestInfo, ResourcePath, Verb};
 use machinery::field_path::quote;
 use machinery::status::aggregate_messages;
 use machinery::{GroupResource, Status, Value, json};
+
+pub use decision::{Authorization, Decision};
+pub use default_rules::DefaultRules;
 
 /// The attributes of a request that authorizers decide on, as in Kubernetes.
 #[derive(Debug, Clone, Copy)]

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
+
+use crate::objects::{MAPS, map};
 use apiserver::auth::authentication::User;
 use apiserver::auth::authorization::{Attributes, Authorization, Authorizer, Decision, Rules};
-use futures_util::FutureExt;
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::JSON;
-
-use crate::objects::{MAPS, map};
 
 const AUTHORIZATION: &str = "/apis/authorization.k8s.io/v1";
 
