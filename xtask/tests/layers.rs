@@ -81,7 +81,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("extensions", &["in_process", "cache", "outbound", "auth", "http", "request"]),
     ("admission", &["registry", "in_process", "cache", "outbound", "auth", "metrics", "request"]),
-    ("registry", &["cache", "flow_control", "auth", "http", "request"]),
+    ("registry", &["cache", "flow_control", "auth", "request"]),
     ("in_process", &["cache", "flow_control", "auth", "http"]),
     ("cache", &["outbound", "metrics", "http"]),
     ("outbound", &[]),

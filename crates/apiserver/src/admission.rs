@@ -33,7 +33,7 @@ mod webhook;
 mod scale_subresource;
 mod resource_quota;
 
-pub(crate) use attributes::{Attributes, Operation};
+pub(crate) use attributes::{Attributes, Operation, OperationOptions};
 pub(crate) use namespace_lifecycle::IMMORTAL_NAMESPACES;
 pub use plugins::PluginSelectionError;
 pub(crate) use plugins::Plugins;

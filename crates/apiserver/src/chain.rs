@@ -141,7 +141,6 @@ async fn chain(
         verb: info.verb,
         path,
         field_manager,
-        query,
         deadline,
         writes,
         seat: seat.handle(),
@@ -151,6 +150,7 @@ async fn chain(
         upgrade: head.headers.contains_key(UPGRADE),
         plane,
         scope,
+        query,
         error_media_type,
         account,
     };

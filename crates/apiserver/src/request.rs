@@ -7,6 +7,7 @@
 //! ```
 
 pub(crate) mod options;
+pub(crate) mod warnings;
 
 use http::Method;
 use percent_encoding::percent_decode_str;

@@ -127,7 +127,7 @@ pub(super) fn reserve(attributes: &Attributes<'_>, object: &Object) -> Result<Re
     if let Some(status) = failed {
         return Err(status);
     }
-    if attributes.dry_run {
+    if attributes.options.is_dry_run() {
         return Ok(Reservation::default());
     }
     let key = scope.served.key(attributes.namespace, object.name());

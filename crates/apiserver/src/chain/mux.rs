@@ -126,7 +126,7 @@ pub(crate) async fn resource(
         if !is_read && is_restricted && catalog.has_version(group, version) {
             return Err(Status::method_not_allowed());
         }
-        return discovery::resources(&parts.plane, group, version, &head, &parts.scope.query);
+        return discovery::resources(&parts.plane, group, version, &head, &parts.query);
     }
     let (catalog, found) = crd::find(&parts.plane.storage, &parts.scope.path).await;
     let Some((served, version)) = found else {
@@ -149,7 +149,7 @@ pub(crate) async fn resource(
         return Err(Status::method_not_allowed());
     }
     let restrictions = EndpointRestrictions::of(&served.resource, parts.scope.verb);
-    let accepted = negotiate(&head.headers, &parts.scope.query, restrictions)?;
+    let accepted = negotiate(&head.headers, &parts.query, restrictions)?;
     let cx = RequestContext::new(parts, accepted, served, version);
     dispatch(cx, &body).await
 }
@@ -232,8 +232,8 @@ fn is_expensive(cx: &RequestContext, body: &[u8]) -> bool {
     }
     match cx.scope.verb {
         Verb::List | Verb::Watch | Verb::DeleteCollection => {
-            let selectors = cx.scope.query.text("labelSelector").len()
-                + cx.scope.query.text("fieldSelector").len();
+            let selectors =
+                cx.query.text("labelSelector").len() + cx.query.text("fieldSelector").len();
             // A watch encodes objects later, one event at a time.
             let encodes = cx.accepted != MediaTypeOptions::JSON && cx.scope.verb != Verb::Watch;
             selectors > MAX_INLINE_SELECTOR

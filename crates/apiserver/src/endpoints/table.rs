@@ -134,7 +134,7 @@ pub(crate) struct RowWriter {
 impl RowWriter {
     /// The writer for the rows of a request.
     pub(crate) fn new(cx: &RequestContext) -> Result<Self, Status> {
-        let include = match cx.scope.query.text("includeObject") {
+        let include = match cx.query.text("includeObject") {
             "" | "Metadata" => IncludeObjectPolicy::Metadata,
             "Object" => IncludeObjectPolicy::Object,
             "None" => IncludeObjectPolicy::None,

@@ -26,8 +26,8 @@ pub(crate) async fn serve(
     if kind == UnstoredKind::ComponentStatus {
         return component_status::serve(cx).await;
     }
-    let options = WriteOptions::parse(&cx.scope.query, "CreateOptions")?;
-    let mut object = decode::object(cx, body, options.field_validation)?;
+    let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
+    let mut object = decode::object(cx, body, options.field_validation())?;
     super::create::check_namespace(cx, &object)?;
     for field in ["namespace", "uid", "creationTimestamp", "deletionTimestamp", "selfLink"] {
         object.remove_meta(field);
@@ -59,7 +59,7 @@ pub(crate) async fn serve(
         UnstoredKind::SelfSubjectAccessReview => {
             review_access(&cx.plane.authorizers, &object, &cx.scope.user, "").await?
         }
-        UnstoredKind::Binding => return binding::bind(cx, object, options.dry_run).await,
+        UnstoredKind::Binding => return binding::bind(cx, object, &options).await,
         UnstoredKind::ComponentStatus => unreachable!("component statuses are served above"),
         UnstoredKind::SelfSubjectRulesReview => {
             let namespace = object.str_at(&["spec", "namespace"]).to_owned();

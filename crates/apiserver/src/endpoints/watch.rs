@@ -141,13 +141,13 @@ impl Watcher {
         start: &WatchStart,
     ) -> Result<Self, Status> {
         let charge = watch_start::charge(&cx, &selection)?;
-        let timeout = match cx.scope.query.get("timeoutSeconds").map_or(Ok(0), parse_i64)? {
+        let timeout = match cx.query.get("timeoutSeconds").map_or(Ok(0), parse_i64)? {
             0 => DEFAULT_TIMEOUT + cx.scope.storage.entropy.below(DEFAULT_TIMEOUT),
             // A negative timeout ends the watch at once.
             seconds => u64::try_from(seconds).unwrap_or(0),
         };
         let timeout = Duration::from_secs(timeout);
-        let bookmarks = cx.scope.query.flag("allowWatchBookmarks");
+        let bookmarks = cx.query.flag("allowWatchBookmarks");
         let changed = cx.scope.served.cache.subscribe();
         let applied = cx.scope.storage.cache.applied();
         let (initial, cursor) = if start.initial {
