@@ -41,11 +41,11 @@ pub(crate) use policy::run_policy_status_controller;
 pub(crate) use resource_quota::status::run_quota_status_controller;
 
 use crate::auth::authorization::Authorizers;
-use crate::cache::hooks::{Reservation, Validate as ValidateHook};
-use crate::cache::parsed_objects::ParsedObjects;
-use crate::cache::snapshot_value::SnapshotValue;
 use crate::registry::admit::AdmissionFuture;
 use crate::registry::scope::RequestScope;
+use crate::storage::hooks::{Reservation, Validate as ValidateHook};
+use crate::storage::parsed_objects::ParsedObjects;
+use crate::storage::snapshot_value::SnapshotValue;
 use kinds::core::limit_range::enforcement::Limits;
 use machinery::{Object, Status};
 use plugins::Plugin;

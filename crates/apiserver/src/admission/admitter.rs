@@ -1,10 +1,10 @@
 //! [`Admitter`]: the admission of one request, called by the registry.
 
 use super::{Admission, Attributes, OperationOptions};
-use crate::cache::hooks::Reservation;
 use crate::registry::admit::{AdmissionFuture, Admit};
 use crate::registry::scope::RequestScope;
 use crate::request::options::{DeleteOptions, WriteOptions};
+use crate::storage::hooks::Reservation;
 use machinery::Object;
 
 /// See the [module documentation](self).

@@ -13,9 +13,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Attributes;
-use crate::cache::catalog::ServedResource;
-use crate::cache::hooks::Reservation;
 use crate::cache::watch_cache::Snapshot;
+use crate::storage::catalog::ServedResource;
+use crate::storage::hooks::Reservation;
 use kinds::core::resource_quota::usage::{Amounts, Evaluator, Quota, add, shown};
 use machinery::quantity::Quantity;
 use machinery::{Object, Status};

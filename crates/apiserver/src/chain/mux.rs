@@ -10,7 +10,6 @@ use http::request::Parts as Head;
 
 use crate::auth::audit;
 use crate::auth::authentication::User;
-use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::Snapshot;
 use crate::endpoints::context::{ContextParts, RequestContext};
 use crate::endpoints::{
@@ -28,6 +27,7 @@ use crate::plane::Plane;
 use crate::registry::UpdateStrategy;
 use crate::request::{Query, ResourcePath, Verb};
 use crate::routes::{discovery, health, metrics, openapi, version};
+use crate::storage::catalog::ServedResource;
 use machinery::field_path::quote;
 use machinery::{Status, names};
 use types::resource::{Action, Scale, Subresource};

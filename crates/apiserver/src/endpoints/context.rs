@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::Entry;
 use crate::flow_control;
 use crate::flow_control::AnswerAccount;
@@ -10,6 +9,7 @@ use crate::http::negotiation::MediaTypeOptions;
 use crate::plane::Plane;
 use crate::registry::scope::{RequestScope, ScopeParts};
 use crate::request::Query;
+use crate::storage::catalog::ServedResource;
 use machinery::Status;
 
 /// See the [module documentation](self).

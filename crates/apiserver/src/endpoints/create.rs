@@ -5,11 +5,11 @@ use http::Response;
 use super::context::RequestContext;
 use super::decode;
 use super::object_response;
-use crate::cache::creations::Creation;
 use crate::http::body::Body;
 use crate::registry;
 use crate::registry::{CreateRequest, InitializationWait, ManagedFields, WriteOutcome, conversion};
 use crate::request::options::{WriteOptions, parse_initialization_timeout};
+use crate::storage::creations::Creation;
 use machinery::{Object, Status};
 
 /// Creates an object and responds with it, in the version of the request.

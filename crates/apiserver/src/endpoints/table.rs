@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-use crate::cache::catalog::ServedResource;
 use crate::endpoints::context::RequestContext;
+use crate::storage::catalog::ServedResource;
 use machinery::{Object, Status, Value, json, timestamp};
 use types::Ordered;
 use types::resource::{Columns, Now, PathColumn};

@@ -22,7 +22,6 @@ use futures_util::stream::Stream;
 use http::Response;
 
 use super::selection::Selection;
-use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::{Change, Entry, Subscription};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::object_response;
@@ -34,6 +33,7 @@ use crate::metrics::Counter;
 use crate::plane::Plane;
 use crate::registry::conversion::ConvertedChange;
 use crate::request::options::parse_i64;
+use crate::storage::catalog::ServedResource;
 use converted_changes::PendingConversion;
 use event::Encoder;
 use initial_events::{EntryDropped, InitialEvents};

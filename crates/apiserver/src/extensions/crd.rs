@@ -21,9 +21,9 @@ mod schema_memory;
 
 pub(crate) use lookup::{catch_up, find};
 
-use crate::cache::hooks::Validate;
-use crate::cache::storage::Storage;
 use crate::in_process::loopback::LoopbackClient;
+use crate::storage::Storage;
+use crate::storage::hooks::Validate;
 use crd_controller::CrdController;
 use kinds::apiextensions;
 use std::sync::Arc;

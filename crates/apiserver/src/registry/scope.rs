@@ -7,12 +7,12 @@ use tokio::time::Instant;
 
 use super::pending_writes::PendingWrites;
 use crate::auth::authentication::User;
-use crate::cache::catalog::ServedResource;
-use crate::cache::storage::Storage;
 use crate::flow_control::SeatHandle;
 use crate::registry::errors;
 use crate::request::warnings::Warnings;
 use crate::request::{ResourcePath, Verb};
+use crate::storage::Storage;
+use crate::storage::catalog::ServedResource;
 use machinery::{ErrorList, GroupResource, Status, Value};
 use types::Resource;
 use types::resource::Version;

@@ -10,13 +10,13 @@ use base64::prelude::BASE64_STANDARD;
 use http::request::Parts as Head;
 use http::{HeaderMap, Response};
 
-use crate::cache::catalog::{Catalog, Group, ServedResource};
 use crate::http::body::Body;
 use crate::http::headers;
 use crate::http::negotiation::{EndpointRestrictions, negotiate};
 use crate::http::response;
 use crate::plane::Plane;
 use crate::request::Query;
+use crate::storage::catalog::{Catalog, Group, ServedResource};
 use machinery::{GroupVersion, Status, Value, json};
 use types::resource::Conventions;
 

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 
 use super::SERVICES;
-use crate::cache::catalog::{Catalog, Group};
 use crate::cache::watch_cache::Snapshot;
 use crate::in_process::loopback::LoopbackClient;
+use crate::storage::catalog::{Catalog, Group};
 use machinery::{Object, Value, json};
 use types::resource::Conventions;
 

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cache::catalog::{Catalog, ServedResource};
-use crate::cache::storage::Storage;
 use crate::cache::watch_cache::ResourceCache;
 use crate::request::ResourcePath;
+use crate::storage::Storage;
+use crate::storage::catalog::{Catalog, ServedResource};
 use kinds::apiextensions;
 use store::Revision;
 

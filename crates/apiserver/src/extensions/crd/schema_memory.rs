@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cache::storage::Storage;
+use crate::storage::Storage;
 use kinds::apiextensions;
 use machinery::{ErrorList, Object, Path};
 use schema::{SchemaMemory, Structural};

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use crate::cache::catalog::{Catalog, ServedResource};
 use crate::cache::watch_cache::Entry;
 use crate::routes::discovery;
 use crate::routes::version::MINOR;
+use crate::storage::catalog::{Catalog, ServedResource};
 use machinery::{GroupVersion, Map, Object, Value, json};
 use schema::openapi::{self, Descriptions, Kind, Subresource, swagger};
 use types::Resource;

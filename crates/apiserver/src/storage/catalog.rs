@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::cache::conversion::Conversion;
-use crate::cache::creations::{Creation, Creations};
-use crate::cache::documents::Documents;
-use crate::cache::hooks::Hooks;
 use crate::cache::watch_cache::ResourceCache;
+use crate::storage::conversion::Conversion;
+use crate::storage::creations::{Creation, Creations};
+use crate::storage::documents::Documents;
+use crate::storage::hooks::Hooks;
 use machinery::gvk::version_priority;
 use store::Revision;
 use types::Resource;

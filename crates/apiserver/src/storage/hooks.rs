@@ -2,8 +2,8 @@
 
 use std::any::Any;
 
-use super::storage::Storage;
-use super::watch_cache::WatchCache;
+use super::Storage;
+use crate::cache::watch_cache::WatchCache;
 use machinery::{ErrorList, Object, Status};
 use store::Revision;
 
