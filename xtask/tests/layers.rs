@@ -21,6 +21,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "admission",
             "registry",
             "in_process",
+            "storage",
             "cache",
             "outbound",
             "config",
@@ -40,6 +41,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "extensions",
             "registry",
             "in_process",
+            "storage",
             "cache",
             "flow_control",
             "auth",
@@ -48,13 +50,14 @@ const LAYERS: &[(&str, &[&str])] = &[
             "request",
         ],
     ),
-    ("routes", &["plane", "extensions", "cache", "metrics", "http", "request"]),
+    ("routes", &["plane", "extensions", "storage", "cache", "metrics", "http", "request"]),
     (
         "endpoints",
         &[
             "plane",
             "admission",
             "registry",
+            "storage",
             "cache",
             "outbound",
             "flow_control",
@@ -71,7 +74,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "admission",
             "registry",
             "in_process",
-            "cache",
+            "storage",
             "config",
             "flow_control",
             "auth",
@@ -79,11 +82,15 @@ const LAYERS: &[(&str, &[&str])] = &[
             "certificates",
         ],
     ),
-    ("extensions", &["in_process", "cache", "outbound", "auth", "http", "request"]),
-    ("admission", &["registry", "in_process", "cache", "outbound", "auth", "metrics", "request"]),
-    ("registry", &["cache", "flow_control", "auth", "http", "request"]),
-    ("in_process", &["cache", "flow_control", "auth", "http"]),
-    ("cache", &["outbound", "metrics", "http"]),
+    ("extensions", &["in_process", "storage", "cache", "outbound", "auth", "http", "request"]),
+    (
+        "admission",
+        &["registry", "in_process", "storage", "cache", "outbound", "auth", "metrics", "request"],
+    ),
+    ("registry", &["storage", "cache", "flow_control", "auth", "request"]),
+    ("in_process", &["storage", "flow_control", "auth", "http"]),
+    ("storage", &["cache", "outbound", "metrics", "http"]),
+    ("cache", &[]),
     ("outbound", &[]),
     ("config", &["auth"]),
     ("flow_control", &["auth", "request"]),
@@ -164,6 +171,79 @@ fn the_walk_of_a_request_names_each_file_once() {
         assert!(named.insert(file), "the walk names {file} twice");
     }
     assert!(named.len() > 30, "the walk names only {}", named.len());
+}
+
+/// The files and folders of generic code, which serves all kinds.
+const GENERIC: &[&str] = &[
+    "chain",
+    "registry",
+    "cache/watch_cache",
+    "endpoints/create",
+    "endpoints/update",
+    "endpoints/patch",
+    "endpoints/apply",
+    "endpoints/delete",
+    "endpoints/delete_collection",
+    "endpoints/get",
+    "endpoints/list",
+    "endpoints/watch",
+];
+
+/// The hook of Services, which the registry runs without knowing it.
+const HOOK_OF_SERVICES: &str = "registry/service_address";
+
+#[test]
+fn generic_code_names_no_kind() {
+    let kinds = kinds();
+    assert!(kinds.contains("pods") && kinds.contains("Pod") && kinds.len() > 100, "{kinds:?}");
+    let mut found = Vec::new();
+    for path in files(&source()) {
+        let module = path.strip_prefix(source()).unwrap().with_extension("");
+        let is_generic = GENERIC.iter().any(|it| module.starts_with(it));
+        if !is_generic || module.starts_with(HOOK_OF_SERVICES) || module.ends_with("tests") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        for line in code.lines().filter(|it| !it.trim_start().starts_with("//")) {
+            let is_kind = |it: &&str| kinds.contains(*it) || is_group(it);
+            found.extend(literals(line).filter(is_kind).map(|it| format!("{module:?}: {it}")));
+        }
+    }
+    assert!(found.is_empty(), "generic code names kinds or their groups: {found:#?}");
+}
+
+/// The kinds and plurals in the source of `kinds`, which names them in pairs.
+fn kinds() -> BTreeSet<String> {
+    let mut kinds = BTreeSet::new();
+    for path in files(&root().join("crates/kinds/src")) {
+        let text = fs::read_to_string(path).unwrap();
+        let literals: Vec<&str> = literals(&text).collect();
+        for pair in literals.windows(2) {
+            let (kind, plural) = (pair[0], pair[1]);
+            let stem = kind.to_lowercase();
+            let is_pair = kind.starts_with(|it: char| it.is_ascii_uppercase())
+                && kind.is_ascii()
+                && kind.len() > 2
+                && plural.len() > kind.len()
+                && plural.starts_with(&stem[..stem.len() - 1])
+                && plural.ends_with('s');
+            if is_pair {
+                kinds.extend([kind.to_owned(), plural.to_owned()]);
+            }
+        }
+    }
+    kinds
+}
+
+/// Whether a string is an API group of kinds. The group of options is not one.
+fn is_group(text: &str) -> bool {
+    text.ends_with(".k8s.io") && text != "meta.k8s.io"
+}
+
+/// The texts between quotes.
+fn literals(text: &str) -> impl Iterator<Item = &str> {
+    text.split('"').skip(1).step_by(2)
 }
 
 /// The table as text.

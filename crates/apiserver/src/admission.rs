@@ -33,7 +33,7 @@ mod webhook;
 mod scale_subresource;
 mod resource_quota;
 
-pub(crate) use attributes::{Attributes, Operation};
+pub(crate) use attributes::{Attributes, Operation, OperationOptions};
 pub(crate) use namespace_lifecycle::IMMORTAL_NAMESPACES;
 pub use plugins::PluginSelectionError;
 pub(crate) use plugins::Plugins;
@@ -41,10 +41,11 @@ pub(crate) use policy::run_policy_status_controller;
 pub(crate) use resource_quota::status::run_quota_status_controller;
 
 use crate::auth::authorization::Authorizers;
-use crate::cache::hooks::{Reservation, Validate as ValidateHook};
-use crate::cache::parsed_objects::ParsedObjects;
-use crate::cache::snapshot_value::SnapshotValue;
+use crate::registry::admit::AdmissionFuture;
 use crate::registry::scope::RequestScope;
+use crate::storage::hooks::{Reservation, Validate as ValidateHook};
+use crate::storage::parsed_objects::ParsedObjects;
+use crate::storage::snapshot_value::SnapshotValue;
 use kinds::core::limit_range::enforcement::Limits;
 use machinery::{Object, Status};
 use plugins::Plugin;
@@ -111,17 +112,18 @@ impl Admission {
 /// The validation hook of a resource that configures admission. It reports the CEL expressions that
 /// do not compile.
 pub(crate) fn validation_hook(group: &str, plural: &str) -> Option<ValidateHook> {
-    match (group, plural) {
+    let hook: ValidateHook = match (group, plural) {
         (
             "admissionregistration.k8s.io",
             "validatingadmissionpolicies" | "mutatingadmissionpolicies",
-        ) => Some(policy::validate_policy),
+        ) => |_, new, old, errors| policy::validate_policy(new, old, errors),
         (
             "admissionregistration.k8s.io",
             "validatingwebhookconfigurations" | "mutatingwebhookconfigurations",
-        ) => Some(webhook::validate_configuration),
-        _ => None,
-    }
+        ) => |_, new, old, errors| webhook::validate_configuration(new, old, errors),
+        _ => return None,
+    };
+    Some(hook)
 }
 
 /// The mutating function of a plugin.
@@ -130,11 +132,20 @@ enum Mutate {
     Infallible(fn(&Attributes<'_>, &mut Object)),
     /// Sets fields, or rejects the request.
     Fallible(fn(&Attributes<'_>, &mut Object) -> Result<(), Status>),
+    /// Sets fields, or rejects the request after calling the authorizers.
+    Authorizing(for<'a> fn(&'a Attributes<'a>, &'a mut Object) -> AdmissionFuture<'a, ()>),
+}
+
+/// The validating function of a plugin.
+enum Validate {
+    /// Rejects the request, or does not.
+    Immediate(fn(&Attributes<'_>, &Object) -> Result<(), Status>),
+    /// The same, after calling the authorizers.
+    Authorizing(for<'a> fn(&'a Attributes<'a>, &'a Object) -> AdmissionFuture<'a, ()>),
 }
 
 use Mutate::{Fallible, Infallible};
-
-type Validate = fn(&Attributes<'_>, &Object) -> Result<(), Status>;
+use Validate::Immediate;
 
 /// The plugins that mutate objects, in Kubernetes' order.
 const MUTATING: &[(Plugin, Mutate)] = &[
@@ -149,26 +160,29 @@ const MUTATING: &[(Plugin, Mutate)] = &[
     (Plugin::StorageObjectInUseProtection, Infallible(storage_object_in_use_protection::mutate)),
     (Plugin::RuntimeClass, Fallible(runtime_class::mutate)),
     (Plugin::DefaultIngressClass, Infallible(default_ingress_class::mutate)),
-    (Plugin::Initializers, Fallible(initializers::mutate)),
+    (Plugin::Initializers, Mutate::Authorizing(initializers::mutate)),
 ];
 
 /// The plugins that validate objects, in Kubernetes' order. Quotas are not in the list: they are
 /// checked after policies and webhooks, so that a rejected request uses no quota.
 const VALIDATING: &[(Plugin, Validate)] = &[
-    (Plugin::LimitPodHardAntiAffinityTopology, limit_pod_hard_anti_affinity_topology::validate),
-    (Plugin::LimitRanger, limit_ranger::validate),
-    (Plugin::ServiceAccount, service_account::validate),
-    (Plugin::AlwaysPullImages, always_pull_images::validate),
-    (Plugin::PodSecurity, pod_security::validate),
-    (Plugin::Priority, priority::validate),
+    (
+        Plugin::LimitPodHardAntiAffinityTopology,
+        Immediate(limit_pod_hard_anti_affinity_topology::validate),
+    ),
+    (Plugin::LimitRanger, Immediate(limit_ranger::validate)),
+    (Plugin::ServiceAccount, Immediate(service_account::validate)),
+    (Plugin::AlwaysPullImages, Immediate(always_pull_images::validate)),
+    (Plugin::PodSecurity, Immediate(pod_security::validate)),
+    (Plugin::Priority, Immediate(priority::validate)),
     (
         Plugin::OwnerReferencesPermissionEnforcement,
-        owner_references_permission_enforcement::validate,
+        Validate::Authorizing(owner_references_permission_enforcement::validate),
     ),
-    (Plugin::PersistentVolumeClaimResize, persistent_volume_claim_resize::validate),
-    (Plugin::RuntimeClass, runtime_class::validate),
-    (Plugin::CertificateSubjectRestriction, certificate_subject_restriction::validate),
-    (Plugin::DenyServiceExternalIps, deny_service_external_ips::validate),
+    (Plugin::PersistentVolumeClaimResize, Immediate(persistent_volume_claim_resize::validate)),
+    (Plugin::RuntimeClass, Immediate(runtime_class::validate)),
+    (Plugin::CertificateSubjectRestriction, Immediate(certificate_subject_restriction::validate)),
+    (Plugin::DenyServiceExternalIps, Immediate(deny_service_external_ips::validate)),
 ];
 
 /// Mutates the object, or rejects the request before validation.
@@ -208,7 +222,10 @@ pub(crate) async fn validate(
         return Ok(Reservation::default());
     };
     for (_, validate) in VALIDATING.iter().filter(|(plugin, _)| plugins.is_enabled(*plugin)) {
-        validate(attributes, object)?;
+        match validate {
+            Immediate(validate) => validate(attributes, object)?,
+            Validate::Authorizing(validate) => validate(attributes, object).await?,
+        }
     }
     if let Some(scale) = scale_subresource::requested_scale(attributes) {
         let old = attributes
@@ -311,6 +328,7 @@ async fn mutate_once(
         match mutate {
             Infallible(mutate) => mutate(attributes, object),
             Fallible(mutate) => mutate(attributes, object)?,
+            Mutate::Authorizing(mutate) => mutate(attributes, object).await?,
         }
     }
     let mut policy_changed = false;
@@ -322,15 +340,4 @@ async fn mutate_once(
         webhook::mutate(attributes, Some(object), webhooks).await?;
     }
     Ok(policy_changed)
-}
-
-/// Joins messages as Kubernetes' aggregate errors do: without duplicates, in brackets if there are
-/// several.
-fn aggregate_messages(mut texts: Vec<String>) -> String {
-    let mut seen = std::collections::HashSet::new();
-    texts.retain(|it| seen.insert(it.clone()));
-    match texts.as_slice() {
-        [one] => one.clone(),
-        several => format!("[{}]", several.join(", ")),
-    }
 }

@@ -1,13 +1,3 @@
-//! The server's state in memory: the served resources ([`catalog`]), their objects and recent
-//! history ([`watch_cache`]), and the values computed from these objects.
+//! The objects of the store and their recent history in memory ([`watch_cache`]).
 
-pub(crate) mod storage;
-pub(crate) mod catalog;
-pub(crate) mod creations;
-pub(crate) mod documents;
-pub(crate) mod hooks;
 pub(crate) mod watch_cache;
-pub(crate) mod conversion;
-mod service_resolver;
-pub(crate) mod snapshot_value;
-pub(crate) mod parsed_objects;

@@ -16,6 +16,7 @@ use http::{Request, Response};
 
 use crate::auth::audit;
 use crate::auth::authentication::User;
+use crate::auth::authorization::{Attributes, Decision, forbidden};
 use crate::auth::impersonation::impersonate;
 use crate::endpoints::context::ContextParts;
 use crate::flow_control;
@@ -99,12 +100,14 @@ async fn chain(
     let user = plane.authenticate(peer.user.as_deref(), &head.headers)?;
     let account = account(&plane, &peer, &user, &info)?;
     let _charge = account.as_ref().map(|it| it.charge(STREAM_OVERHEAD));
-    let user = match impersonate(&plane.authorizers, user, &head.headers, &info) {
+    let user = match impersonate(&plane.authorizers, user, &head.headers, &info).await {
         Ok(user) => user,
         Err(status) => return Ok(response::forbidden(&status, error_media_type)),
     };
-    if let Err(status) = plane.authorizers.authorize(&user, &info) {
-        return Ok(response::forbidden(&status, error_media_type));
+    let attributes = Attributes::new(&user, &info);
+    let decision = plane.authorizers.decide(&attributes).await;
+    if !decision.is_allowed() {
+        return Ok(refusal(&attributes, &decision, &head, error_media_type));
     }
     if !flow_control::is_probe(&info) {
         // The size of the response is not known yet; endpoints check it again with its size.
@@ -138,7 +141,6 @@ async fn chain(
         verb: info.verb,
         path,
         field_manager,
-        query,
         deadline,
         writes,
         seat: seat.handle(),
@@ -148,10 +150,27 @@ async fn chain(
         upgrade: head.headers.contains_key(UPGRADE),
         plane,
         scope,
+        query,
         error_media_type,
         account,
     };
     mux::resource(parts, head, body).await
+}
+
+/// The response to a request that is not allowed. An authorizer that failed could have allowed it, so
+/// that its failure is not the user's. Upstream: endpoints/filters `WithAuthorization`.
+fn refusal(
+    attributes: &Attributes<'_>,
+    decision: &Decision,
+    head: &Head,
+    error_media_type: MediaTypeOptions,
+) -> Response<Body> {
+    let Some(error) = decision.evaluation_error() else {
+        let status = forbidden(attributes, decision.reason());
+        return response::forbidden(&status, error_media_type);
+    };
+    tracing::warn!(error, "authorization failed");
+    response::internal_error(&head.uri, error)
 }
 
 /// The account that counts the unread responses of a user. A probe is served without one if the

@@ -7,4 +7,3 @@ pub(crate) mod negotiation;
 pub mod body;
 pub(crate) mod response;
 pub(crate) mod compression;
-pub(crate) mod warnings;

@@ -11,6 +11,7 @@ mod extensions;
 pub mod admission;
 mod registry;
 pub mod in_process;
+mod storage;
 mod cache;
 pub mod outbound;
 pub mod config;

@@ -9,7 +9,6 @@ use crate::admission::Admission;
 use crate::auth::authentication::service_account::{ReferencedObject, TokenError};
 use crate::auth::authentication::{Authenticator, User};
 use crate::auth::authorization::Authorizers;
-use crate::cache::storage::Storage;
 use crate::certificates::Authority;
 use crate::config::Timeouts;
 use crate::extensions::aggregation::Aggregation;
@@ -17,6 +16,7 @@ use crate::flow_control::FlowControl;
 use crate::in_process::loopback::LoopbackClient;
 use crate::metrics::Metrics;
 use crate::registry::service_address::ServiceAllocator;
+use crate::storage::Storage;
 use machinery::Status;
 
 /// See the [module documentation](self). A plane has no global state: several planes run side by

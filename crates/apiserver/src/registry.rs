@@ -25,7 +25,7 @@ pub(crate) use update::{
     Transform, TransformFuture, UpdateRequest, UpdateStrategy, check_uid, update,
 };
 
-use crate::cache::hooks::Reservation;
+use crate::storage::hooks::Reservation;
 use machinery::{Object, Status, Value};
 use scope::RequestScope;
 use std::collections::HashSet;

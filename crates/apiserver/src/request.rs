@@ -7,6 +7,7 @@
 //! ```
 
 pub(crate) mod options;
+pub(crate) mod warnings;
 
 use http::Method;
 use percent_encoding::percent_decode_str;
@@ -92,6 +93,14 @@ pub struct ResourcePath {
     pub subresource: String,
     /// The part of the path after the subresource, such as the path after `…/proxy/`.
     pub subpath: String,
+}
+
+impl ResourcePath {
+    /// Whether the path names a Namespace. Such a path has a namespace, although the resource is
+    /// cluster-scoped.
+    pub fn is_namespace(&self) -> bool {
+        self.group.is_empty() && self.resource == "namespaces"
+    }
 }
 
 impl RequestInfo {

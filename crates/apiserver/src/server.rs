@@ -19,10 +19,6 @@ use crate::auth::authentication::Authenticator;
 use crate::auth::authentication::service_account;
 use crate::auth::authentication::service_account::TokenSigner;
 use crate::auth::authorization::{Authorizers, masters};
-use crate::cache::catalog::{Catalog, ServedResource};
-use crate::cache::conversion::ConversionMetrics;
-use crate::cache::hooks::Hooks;
-use crate::cache::storage::Storage;
 use crate::cache::watch_cache::WatchCache;
 use crate::certificates;
 use crate::certificates::Authority;
@@ -41,6 +37,10 @@ use crate::metrics::Metrics;
 use crate::outbound::Outbound;
 use crate::plane::Plane;
 use crate::registry::service_address::{InvalidServiceCidr, ServiceAddresses, ServiceAllocator};
+use crate::storage::Storage;
+use crate::storage::catalog::{Catalog, ServedResource};
+use crate::storage::conversion::ConversionMetrics;
+use crate::storage::hooks::Hooks;
 use keel::{Entropy, Offload, Tasks, UncleanStop};
 use schema::PatternPool;
 use store::{Embedded, Memory, Options, Store};
@@ -335,7 +335,8 @@ fn builtin_catalog(
     let served = builtin.into_iter().map(|resource| {
         let objects = cache.get_or_create(&resource.prefix);
         let mut hooks = Hooks {
-            validate: admission::validation_hook(&resource.group, &resource.plural),
+            validate: admission::validation_hook(&resource.group, &resource.plural)
+                .or_else(|| crd::validation_hook(&resource.group)),
             ..Hooks::default()
         };
         if resource.group.is_empty() && resource.plural == "services" {

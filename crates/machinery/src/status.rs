@@ -3,6 +3,7 @@
 //! Every constructor below is one way in which Kubernetes refuses a request; its wording is part
 //! of the protocol, since people and scripts read it.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use crate::field_path::{ErrorList, quote};
@@ -392,6 +393,17 @@ impl fmt::Display for Status {
 }
 
 impl std::error::Error for Status {}
+
+/// Joins messages as Kubernetes' aggregate errors do: without duplicates, in brackets if there are
+/// several.
+pub fn aggregate_messages(mut messages: Vec<String>) -> String {
+    let mut seen = HashSet::new();
+    messages.retain(|it| seen.insert(it.clone()));
+    match messages.as_slice() {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 //! without the objects.
 
 use super::matching::{self, MatchedResource};
-use super::{Attributes, Operation};
+use super::{Attributes, Operation, OperationOptions};
 use crate::registry::conversion;
 use crate::registry::scope::RequestScope;
 use crate::request::options::{DeleteOptions, DeletionPropagation};
@@ -30,7 +30,7 @@ pub(crate) fn build(attributes: &Attributes<'_>, matched: &MatchedResource) -> M
     set("namespace", matching::request_namespace(attributes).into());
     set("operation", attributes.operation.as_str().into());
     set("userInfo", scope.user.to_info());
-    set("dryRun", attributes.dry_run.into());
+    set("dryRun", attributes.options.is_dry_run().into());
     set("options", options(attributes));
     request
 }
@@ -62,21 +62,21 @@ fn name<'a>(attributes: &'a Attributes<'_>) -> &'a str {
 /// The options of the request in the form in which clients send them. A patch has the options of
 /// the create or update that it results in.
 fn options(attributes: &Attributes<'_>) -> Value {
-    let kind = match (attributes.operation, attributes.delete_options) {
-        (Operation::Connect, _) => return Value::Null,
-        (_, Some(deletion)) => return delete_options(deletion),
-        (Operation::Create, None) => "CreateOptions",
-        (Operation::Update, None) => "UpdateOptions",
-        (Operation::Delete, None) => "DeleteOptions",
+    let sent = match attributes.options {
+        OperationOptions::None => return Value::Null,
+        OperationOptions::Delete(deletion) => return delete_options(deletion),
+        OperationOptions::Write(sent) => sent,
     };
+    let is_update = attributes.operation == Operation::Update;
+    let kind = if is_update { "UpdateOptions" } else { "CreateOptions" };
     let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
-    for field in ["fieldManager", "fieldValidation"] {
-        let text = attributes.scope.query.text(field);
-        if !text.is_empty() {
-            options[field] = text.into();
-        }
+    if !sent.field_manager.is_empty() {
+        options["fieldManager"] = sent.field_manager.as_str().into();
     }
-    if attributes.dry_run {
+    if let Some(validation) = sent.field_validation {
+        options["fieldValidation"] = validation.as_str().into();
+    }
+    if sent.dry_run {
         options["dryRun"] = json!(["All"]);
     }
     options

@@ -1,25 +1,27 @@
 //! [`Admitter`]: the admission of one request, called by the registry.
 
-use super::{Admission, Attributes};
-use crate::cache::hooks::Reservation;
+use super::{Admission, Attributes, OperationOptions};
 use crate::registry::admit::{AdmissionFuture, Admit};
 use crate::registry::scope::RequestScope;
-use crate::request::options::DeleteOptions;
+use crate::request::options::{DeleteOptions, WriteOptions};
+use crate::storage::hooks::Reservation;
 use machinery::Object;
 
 /// See the [module documentation](self).
 pub(crate) struct Admitter<'a> {
     admission: &'a Admission,
     scope: &'a RequestScope,
-    dry_run: bool,
-    /// The options of a deletion; None for other operations.
-    delete_options: Option<&'a DeleteOptions>,
+    options: OperationOptions<'a>,
 }
 
 impl Admission {
     /// The admission of a create or an update.
-    pub(crate) fn of_write<'a>(&'a self, scope: &'a RequestScope, dry_run: bool) -> Admitter<'a> {
-        Admitter { admission: self, scope, dry_run, delete_options: None }
+    pub(crate) fn of_write<'a>(
+        &'a self,
+        scope: &'a RequestScope,
+        options: &'a WriteOptions,
+    ) -> Admitter<'a> {
+        Admitter { admission: self, scope, options: OperationOptions::Write(options) }
     }
 
     /// The admission of a deletion.
@@ -28,7 +30,7 @@ impl Admission {
         scope: &'a RequestScope,
         options: &'a DeleteOptions,
     ) -> Admitter<'a> {
-        Admitter { admission: self, scope, dry_run: options.dry_run, delete_options: Some(options) }
+        Admitter { admission: self, scope, options: OperationOptions::Delete(options) }
     }
 }
 
@@ -38,12 +40,14 @@ impl<'a> Admitter<'a> {
         'a: 'b,
     {
         let (admission, scope) = (self.admission, self.scope);
-        match (self.delete_options, old, object) {
-            (Some(options), Some(old), _) => Attributes::delete(admission, scope, old, options),
-            (None, Some(old), _) => Attributes::update(admission, scope, old, self.dry_run),
-            (_, None, object) => {
+        match (self.options, old) {
+            (OperationOptions::Delete(options), Some(old)) => {
+                Attributes::delete(admission, scope, old, options)
+            }
+            (options, Some(old)) => Attributes::update(admission, scope, old, options),
+            (options, None) => {
                 let name = object.map_or("", Object::name);
-                Attributes::create(admission, scope, name, self.dry_run)
+                Attributes::create(admission, scope, name, options)
             }
         }
     }

@@ -1,8 +1,9 @@
 //! `AlwaysPullImages`: every container pulls its image, so that a pod cannot use a private image
 //! that is already on the node without the credentials for it.
 
-use super::{Attributes, aggregate_messages};
+use super::Attributes;
 use kinds::core::pod::admission as pod;
+use machinery::status::aggregate_messages;
 use machinery::{Object, Status};
 
 /// Whether the pod has images that are not checked yet. An update without new images is not

@@ -3,7 +3,7 @@
 use super::Admission;
 use crate::registry::scope::RequestScope;
 use crate::request::Verb;
-use crate::request::options::DeleteOptions;
+use crate::request::options::{DeleteOptions, WriteOptions};
 use machinery::{GroupVersionKind, Object, Status};
 
 /// The operation of a request.
@@ -31,6 +31,28 @@ impl Operation {
     }
 }
 
+/// The options of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum OperationOptions<'a> {
+    /// Those of a create or an update.
+    Write(&'a WriteOptions),
+    /// Those of a deletion.
+    Delete(&'a DeleteOptions),
+    /// A connection has none.
+    None,
+}
+
+impl OperationOptions<'_> {
+    /// Whether the request is a dry run.
+    pub(crate) fn is_dry_run(self) -> bool {
+        match self {
+            Self::Write(options) => options.dry_run,
+            Self::Delete(options) => options.dry_run,
+            Self::None => false,
+        }
+    }
+}
+
 /// See the [module documentation](self). Objects are in the memory version: the version of the
 /// request for custom kinds, the hub version for built-in kinds.
 pub(crate) struct Attributes<'a> {
@@ -49,10 +71,8 @@ pub(crate) struct Attributes<'a> {
     /// The kind of the object that is sent to a subresource, where it differs from the kind of the
     /// resource: Scale, Binding, `PodExecOptions`. These kinds have one version only.
     pub kind: Option<GroupVersionKind>,
-    /// Whether the request is a dry run.
-    pub dry_run: bool,
-    /// The options of a deletion; None for other operations.
-    pub delete_options: Option<&'a DeleteOptions>,
+    /// The options of the request.
+    pub options: OperationOptions<'a>,
 }
 
 impl<'a> Attributes<'a> {
@@ -61,7 +81,7 @@ impl<'a> Attributes<'a> {
         scope: &'a RequestScope,
         operation: Operation,
         name: &str,
-        dry_run: bool,
+        options: OperationOptions<'a>,
     ) -> Self {
         Self {
             admission,
@@ -71,8 +91,7 @@ impl<'a> Attributes<'a> {
             namespace: scope.namespace(),
             old: None,
             kind: None,
-            dry_run,
-            delete_options: None,
+            options,
         }
     }
 
@@ -81,9 +100,9 @@ impl<'a> Attributes<'a> {
         admission: &'a Admission,
         scope: &'a RequestScope,
         name: &str,
-        dry_run: bool,
+        options: OperationOptions<'a>,
     ) -> Self {
-        Self::new(admission, scope, Operation::Create, name, dry_run)
+        Self::new(admission, scope, Operation::Create, name, options)
     }
 
     /// The attributes of an update of `old`.
@@ -91,9 +110,9 @@ impl<'a> Attributes<'a> {
         admission: &'a Admission,
         scope: &'a RequestScope,
         old: &'a Object,
-        dry_run: bool,
+        options: OperationOptions<'a>,
     ) -> Self {
-        let attributes = Self::new(admission, scope, Operation::Update, old.name(), dry_run);
+        let attributes = Self::new(admission, scope, Operation::Update, old.name(), options);
         Self { old: Some(old), ..attributes }
     }
 
@@ -108,8 +127,13 @@ impl<'a> Attributes<'a> {
         Self {
             namespace: old.namespace(),
             old: Some(old),
-            delete_options: Some(options),
-            ..Self::new(admission, scope, Operation::Delete, name, options.dry_run)
+            ..Self::new(
+                admission,
+                scope,
+                Operation::Delete,
+                name,
+                OperationOptions::Delete(options),
+            )
         }
     }
 
@@ -120,9 +144,9 @@ impl<'a> Attributes<'a> {
         scope: &'a RequestScope,
         operation: Operation,
         kind: GroupVersionKind,
-        dry_run: bool,
+        options: OperationOptions<'a>,
     ) -> Self {
-        let attributes = Self::new(admission, scope, operation, &scope.path.name, dry_run);
+        let attributes = Self::new(admission, scope, operation, &scope.path.name, options);
         Self { kind: Some(kind), ..attributes }
     }
 

@@ -54,8 +54,15 @@ impl Authorizer for UserAuthorizer {
         });
         let path = check.path.as_deref().unwrap_or_default();
         let attributes = authorization::Attributes { user, verb: &check.verb, resource, path };
-        let decision = self.authorizers.decide(&attributes);
-        let reason = decision.reason().to_owned();
-        Decision { allowed: decision.is_allowed(), reason, ..Decision::default() }
+        match self.authorizers.decide_immediately(&attributes) {
+            Ok(decision) => Decision {
+                allowed: decision.is_allowed(),
+                reason: decision.reason().to_owned(),
+                error: decision.evaluation_error().map(ToOwned::to_owned),
+            },
+            Err(not_ready) => {
+                Decision { error: Some(not_ready.to_string()), ..Decision::default() }
+            }
+        }
     }
 }

@@ -7,11 +7,13 @@
 //! it, and removes its own name.
 
 use std::collections::HashSet;
+use std::future::ready;
 
 use super::{Attributes, Operation};
 use crate::auth::authorization;
 use crate::auth::authorization::ResourceAttributes;
 use crate::cache::watch_cache::Snapshot;
+use crate::registry::admit::AdmissionFuture;
 use machinery::meta::initializers::is_uninitialized;
 use machinery::{Object, Status, Value, json};
 
@@ -69,22 +71,25 @@ impl Rule {
 
 /// Sets the pending initializers of a new object, unless the request sets them. The verb
 /// `initialize` must be authorized to set them or to update an uninitialized object.
-pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
+pub(super) fn mutate<'a>(
+    attributes: &'a Attributes<'a>,
+    object: &'a mut Object,
+) -> AdmissionFuture<'a, ()> {
     if !attributes.scope.path.subresource.is_empty() {
-        return Ok(());
+        return Box::pin(ready(Ok(())));
     }
     match attributes.operation {
         Operation::Create if is_uninitialized(object) => {
-            authorize(attributes, object, "create with initializers denied")
+            Box::pin(authorize(attributes, object, "create with initializers denied"))
         }
         Operation::Create => {
             add_pending_initializers(attributes, object);
-            Ok(())
+            Box::pin(ready(Ok(())))
         }
         Operation::Update if attributes.old.is_some_and(is_uninitialized) => {
-            authorize(attributes, object, "update to uninitialized resource denied")
+            Box::pin(authorize(attributes, object, "update to uninitialized resource denied"))
         }
-        Operation::Update | Operation::Delete | Operation::Connect => Ok(()),
+        Operation::Update | Operation::Delete | Operation::Connect => Box::pin(ready(Ok(()))),
     }
 }
 
@@ -119,11 +124,11 @@ fn is_exempt(attributes: &Attributes<'_>, object: &Object) -> bool {
             && object.annotation("kubernetes.io/config.mirror").is_some())
 }
 
-fn authorize(attributes: &Attributes<'_>, object: &Object, why: &str) -> Result<(), Status> {
+async fn authorize(attributes: &Attributes<'_>, object: &Object, why: &str) -> Result<(), Status> {
     let scope = attributes.scope;
     let resource = ResourceAttributes::from(&scope.path);
     let initialize = authorization::Attributes::of_resource(&scope.user, "initialize", resource);
-    let authorized = attributes.admission.authorizers.check(&initialize);
+    let authorized = attributes.admission.authorizers.check(&initialize).await;
     authorized.map_err(|_| attributes.forbidden(object, why))
 }
 

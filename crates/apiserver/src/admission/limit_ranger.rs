@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use super::{Attributes, Operation, aggregate_messages};
+use super::{Attributes, Operation};
 use kinds::core::limit_range::enforcement::{self, Limits, Refusal};
+use machinery::status::aggregate_messages;
 use machinery::{Object, Status};
 
 enum LimitedKind {

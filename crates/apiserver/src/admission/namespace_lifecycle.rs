@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 
 use super::{Attributes, Operation};
-use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::Entry;
 use crate::registry::scope::RequestScope;
+use crate::storage::catalog::ServedResource;
 use machinery::status::Cause;
 use machinery::{GroupResource, Object, Status};
 

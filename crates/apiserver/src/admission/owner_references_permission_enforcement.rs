@@ -7,11 +7,19 @@ use std::collections::HashSet;
 use super::{Attributes, Operation};
 use crate::auth::authorization;
 use crate::auth::authorization::ResourceAttributes;
+use crate::registry::admit::AdmissionFuture;
 use crate::request::{ResourcePath, Verb};
 use machinery::{GroupVersion, Object, Status, Value};
 
 /// Validates new and changed owner references.
-pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+pub(super) fn validate<'a>(
+    attributes: &'a Attributes<'a>,
+    object: &'a Object,
+) -> AdmissionFuture<'a, ()> {
+    Box::pin(validate_owners(attributes, object))
+}
+
+async fn validate_owners(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
     let (new, old) = (owners(object), attributes.old.map_or(&[][..], owners));
     let resource = attributes.scope.resource();
     // A binding changes the node of the pod and cannot change its owners.
@@ -22,10 +30,8 @@ pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(
     if attributes.operation != Operation::Create {
         let target =
             ResourcePath { name: object.name().to_owned(), ..attributes.scope.path.clone() };
-        // Upstream formats the authorizer's reason and error here; RBAC gives an empty reason and
-        // a nil error. The message for `blockOwnerDeletion` ends in the same way.
-        let why = "cannot set an ownerRef on a resource you can't delete: , <nil>";
-        authorize(attributes, object, Verb::Delete, &target, why)?;
+        let why = "cannot set an ownerRef on a resource you can't delete";
+        authorize(attributes, object, Verb::Delete, &target, why).await?;
     }
     let already_blocking_uids: HashSet<&str> =
         old.iter().filter(|it| blocks_owner_deletion(it)).map(|it| text(it, "uid")).collect();
@@ -41,9 +47,9 @@ pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(
         subresource: "finalizers".to_owned(),
         ..ResourcePath::default()
     };
-    let why = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>";
+    let why = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on";
     if newly_blocking.is_empty()
-        || authorize(attributes, object, Verb::Update, &any_finalizers, why).is_ok()
+        || authorize(attributes, object, Verb::Update, &any_finalizers, why).await.is_ok()
     {
         return Ok(());
     }
@@ -55,7 +61,7 @@ pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(
             );
             attributes.forbidden(object, &why)
         })?;
-        authorize(attributes, object, Verb::Update, &target, why)?;
+        authorize(attributes, object, Verb::Update, &target, why).await?;
     }
     Ok(())
 }
@@ -94,7 +100,8 @@ fn finalizers_of(attributes: &Attributes<'_>, owner: &Value) -> Option<ResourceP
     })
 }
 
-fn authorize(
+/// Returns an error that ends with the reason and the error of the authorizers, as upstream's does.
+async fn authorize(
     attributes: &Attributes<'_>,
     object: &Object,
     verb: Verb,
@@ -104,6 +111,10 @@ fn authorize(
     let (user, resource) = (&attributes.scope.user, ResourceAttributes::from(path));
     let authorization_attributes =
         authorization::Attributes::of_resource(user, verb.as_str(), resource);
-    let authorized = attributes.admission.authorizers.check(&authorization_attributes);
-    authorized.map_err(|_| attributes.forbidden(object, why))
+    let decision = attributes.admission.authorizers.decide(&authorization_attributes).await;
+    if decision.is_allowed() {
+        return Ok(());
+    }
+    let error = decision.evaluation_error().unwrap_or("<nil>");
+    Err(attributes.forbidden(object, &format!("{why}: {}, {error}", decision.reason())))
 }

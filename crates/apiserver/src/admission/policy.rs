@@ -29,7 +29,7 @@ pub(super) use mutating::PolicyReinvokeContext;
 pub(crate) use status::run_policy_status_controller;
 
 use super::Attributes;
-use crate::cache::snapshot_value::SnapshotValue;
+use crate::storage::snapshot_value::SnapshotValue;
 use machinery::{Object, Reason, Status};
 use policy_spec::PolicyBindings;
 use validating::PolicyDecisions;

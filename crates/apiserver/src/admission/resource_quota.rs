@@ -13,9 +13,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Attributes;
-use crate::cache::catalog::ServedResource;
-use crate::cache::hooks::Reservation;
 use crate::cache::watch_cache::Snapshot;
+use crate::storage::catalog::ServedResource;
+use crate::storage::hooks::Reservation;
 use kinds::core::resource_quota::usage::{Amounts, Evaluator, Quota, add, shown};
 use machinery::quantity::Quantity;
 use machinery::{Object, Status};
@@ -127,7 +127,7 @@ pub(super) fn reserve(attributes: &Attributes<'_>, object: &Object) -> Result<Re
     if let Some(status) = failed {
         return Err(status);
     }
-    if attributes.dry_run {
+    if attributes.options.is_dry_run() {
         return Ok(Reservation::default());
     }
     let key = scope.served.key(attributes.namespace, object.name());

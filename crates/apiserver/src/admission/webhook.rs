@@ -19,8 +19,8 @@ pub(crate) use metrics::WebhookMetrics;
 pub(super) use reinvocation::WebhookReinvokeContext;
 
 use super::Attributes;
-use crate::cache::snapshot_value::SnapshotValue;
 use crate::cache::watch_cache::Snapshot;
+use crate::storage::snapshot_value::SnapshotValue;
 use call::WebhookError;
 use futures_util::future::join_all;
 use invocation::WebhookInvocation;

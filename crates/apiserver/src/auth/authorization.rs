@@ -2,10 +2,11 @@
 //!
 //! The server has one [`Authorizers`], a union of [`Authorizer`]s that are called in turn: the first
 //! that allows or denies decides, and a request on which none has an opinion is refused.
-//! [`DefaultRules`] is always the first member: `system:masters` may do everything, all users may
-//! read health and version, and authenticated users may read discovery and create self reviews.
+//! [`DefaultRules`] is always the first member.
 
 pub mod abac;
+mod decision;
+mod default_rules;
 pub(crate) mod masters;
 
 use std::borrow::Cow;
@@ -15,7 +16,11 @@ use std::sync::Arc;
 use crate::auth::authentication::User;
 use crate::request::{RequestInfo, ResourcePath, Verb};
 use machinery::field_path::quote;
+use machinery::status::aggregate_messages;
 use machinery::{GroupResource, Status, Value, json};
+
+pub use decision::{Authorization, Decision};
+pub use default_rules::DefaultRules;
 
 /// The attributes of a request that authorizers decide on, as in Kubernetes.
 #[derive(Debug, Clone, Copy)]
@@ -66,8 +71,8 @@ impl<'a> Attributes<'a> {
         let path = info.resource.as_ref().filter(|it| !it.resource.is_empty());
         let resource = path.map(ResourceAttributes::from);
         let verb = match info.verb {
-            // A request for the path of a group version is not a list.
-            Verb::List if resource.is_none() => Verb::Get,
+            // A request for the path of a group version is neither a list nor a watch.
+            Verb::List | Verb::Watch if resource.is_none() => Verb::Get,
             verb => verb,
         };
         Self { user, verb: verb.as_str(), resource, path: &info.path }
@@ -84,37 +89,18 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// The decision of an [`Authorizer`], with a human-readable reason, which may be empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
-    /// The request is allowed; no other authorizer is called.
-    Allow(Cow<'static, str>),
-    /// The request is refused; no other authorizer is called.
-    Deny(Cow<'static, str>),
-    /// The other authorizers decide.
-    NoOpinion(Cow<'static, str>),
-}
-
-impl Decision {
-    /// Whether the request is allowed.
-    pub fn is_allowed(&self) -> bool {
-        matches!(self, Self::Allow(_))
-    }
-
-    /// The human-readable reason.
-    pub fn reason(&self) -> &str {
-        let (Self::Allow(reason) | Self::Deny(reason) | Self::NoOpinion(reason)) = self;
-        reason
-    }
-}
-
-/// Decides whether users may perform requests. It answers from memory, since it is called for every
-/// request.
+/// Decides whether users may perform requests. It is called for every request.
+///
+/// An authorizer that answers from memory returns [`Authorization::Ready`], which allocates nothing;
+/// one that calls another server returns [`Authorization::Pending`]. CEL expressions are evaluated
+/// synchronously: there, a pending answer is an error, which the expression can read
+/// (`authorizer.….check('get').errored()`).
 pub trait Authorizer: fmt::Debug + Send + Sync {
     /// Decides on a request.
-    fn authorize(&self, attributes: &Attributes<'_>) -> Decision;
+    fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> Authorization<'a>;
 
     /// Adds the rules that apply to the user in a namespace and to paths that are not of resources.
+    /// An authorizer that cannot list its rules sets `incomplete`.
     fn rules(&self, user: &User, namespace: &str, rules: &mut Rules);
 }
 
@@ -125,7 +111,16 @@ pub struct Rules {
     pub resources: Vec<Value>,
     /// The rules for other paths.
     pub paths: Vec<Value>,
+    /// Whether the user may have more rights than these.
+    pub incomplete: bool,
+    /// The errors that made the rules incomplete.
+    pub evaluation_errors: Vec<String>,
 }
+
+/// An authorizer cannot decide without waiting, and the caller cannot wait.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the authorizer does not answer immediately, and this expression cannot wait for it")]
+pub struct NotReady;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone)]
@@ -138,74 +133,88 @@ impl Authorizers {
         Self(std::iter::once(&first).chain(others).map(Arc::clone).collect())
     }
 
-    /// The decision of the first member with an opinion. Upstream: the union authorizer; the reasons of
-    /// those without an opinion are joined.
-    pub fn decide(&self, attributes: &Attributes<'_>) -> Decision {
-        let mut reasons = Vec::new();
+    /// The decision of the first member with an opinion. Upstream: the union authorizer; the reasons
+    /// and the errors of those without an opinion are joined.
+    pub async fn decide(&self, attributes: &Attributes<'_>) -> Decision {
+        let mut no_opinions = NoOpinions::default();
         for authorizer in self.0.iter() {
-            match authorizer.authorize(attributes) {
-                Decision::NoOpinion(reason) if reason.is_empty() => {}
-                Decision::NoOpinion(reason) => reasons.push(reason),
-                decided => return decided,
+            let decision = match authorizer.authorize(attributes) {
+                Authorization::Ready(decision) => decision,
+                Authorization::Pending(decision) => decision.await,
+            };
+            if let Some(decided) = no_opinions.add(decision) {
+                return decided;
             }
         }
-        Decision::NoOpinion(reasons.join("\n").into())
+        no_opinions.into_decision()
     }
 
-    /// Returns a `Forbidden` error if the user may not perform the request.
-    pub fn authorize(&self, user: &User, info: &RequestInfo) -> Result<(), Status> {
-        self.check(&Attributes::new(user, info))
+    /// The decision, for callers that cannot wait. An authorizer that is not ready is an error even
+    /// if a later one would allow the request, since it could have denied it.
+    pub fn decide_immediately(&self, attributes: &Attributes<'_>) -> Result<Decision, NotReady> {
+        let mut no_opinions = NoOpinions::default();
+        for authorizer in self.0.iter() {
+            let Authorization::Ready(decision) = authorizer.authorize(attributes) else {
+                return Err(NotReady);
+            };
+            if let Some(decided) = no_opinions.add(decision) {
+                return Ok(decided);
+            }
+        }
+        Ok(no_opinions.into_decision())
     }
 
     /// Returns a `Forbidden` error if the attributes are not allowed.
-    pub fn check(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
-        match self.decide(attributes) {
-            Decision::Allow(_) => Ok(()),
-            Decision::Deny(reason) | Decision::NoOpinion(reason) => {
-                Err(forbidden(attributes, &reason))
-            }
+    ///
+    /// Upstream: endpoints/filters/impersonation `checkAuthorization`
+    pub async fn check(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        let decision = self.decide(attributes).await;
+        if decision.is_allowed() {
+            return Ok(());
         }
+        let texts = [decision.evaluation_error().unwrap_or_default(), decision.reason()];
+        let why: Vec<&str> = texts.into_iter().filter(|it| !it.is_empty()).collect();
+        Err(forbidden(attributes, &why.join(": ")))
     }
 
     /// The rules of a user, as the status of a `SelfSubjectRulesReview`.
     pub fn rules(&self, user: &User, namespace: &str) -> Value {
         let mut rules = Rules::default();
         self.0.iter().for_each(|it| it.rules(user, namespace, &mut rules));
-        let Rules { resources, paths } = rules;
-        json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false})
+        let Rules { resources, paths, incomplete, evaluation_errors } = rules;
+        let mut status = json!({
+            "resourceRules": resources, "nonResourceRules": paths, "incomplete": incomplete,
+        });
+        if !evaluation_errors.is_empty() {
+            status["evaluationError"] = aggregate_messages(evaluation_errors).into();
+        }
+        status
     }
 }
 
-/// The rules that apply in every configuration.
-#[derive(Debug)]
-pub struct DefaultRules;
+/// The reasons and the errors of authorizers without an opinion.
+#[derive(Default)]
+struct NoOpinions {
+    reasons: Vec<Cow<'static, str>>,
+    errors: Vec<String>,
+}
 
-impl Authorizer for DefaultRules {
-    fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
-        let user = attributes.user;
-        if masters::contains(user)
-            || (attributes.is_read() && is_public(attributes))
-            || (attributes.verb == Verb::Create.as_str() && is_self_review(attributes))
-        {
-            return Decision::Allow("".into());
+impl NoOpinions {
+    /// The decision, if it is an opinion.
+    fn add(&mut self, decision: Decision) -> Option<Decision> {
+        let Decision::NoOpinion { reason, evaluation_error } = decision else {
+            return Some(decision);
+        };
+        if !reason.is_empty() {
+            self.reasons.push(reason);
         }
-        Decision::NoOpinion("".into())
+        self.errors.extend(evaluation_error);
+        None
     }
 
-    fn rules(&self, user: &User, _: &str, Rules { resources, paths }: &mut Rules) {
-        if masters::contains(user) {
-            resources.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
-            paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
-        }
-        if user.is_in("system:authenticated") {
-            resources.extend(SELF_REVIEWS.iter().map(
-                |(group, names)| json!({"verbs": ["create"], "apiGroups": [group], "resources": names}),
-            ));
-            let mut all: Vec<&str> = DISCOVERY_PATHS.iter().chain(&PUBLIC_PATHS).copied().collect();
-            all.sort_unstable();
-            paths.push(json!({"verbs": ["get"], "nonResourceURLs": all}));
-        }
-        paths.push(json!({"verbs": ["get"], "nonResourceURLs": PUBLIC_PATHS}));
+    fn into_decision(self) -> Decision {
+        let evaluation_error = (!self.errors.is_empty()).then(|| aggregate_messages(self.errors));
+        Decision::NoOpinion { reason: self.reasons.join("\n").into(), evaluation_error }
     }
 }
 
@@ -222,39 +231,6 @@ pub fn forbidden(attributes: &Attributes<'_>, reason: &str) -> Status {
     }
     status
 }
-
-/// All users may read health and version, and authenticated users may read discovery.
-fn is_public(attributes: &Attributes<'_>) -> bool {
-    let first = attributes.path.split('/').find(|it| !it.is_empty()).unwrap_or_default();
-    match first {
-        "healthz" | "livez" | "readyz" | "version" => true,
-        "api" | "apis" | "openapi" => {
-            attributes.user.is_in("system:authenticated") && attributes.resource.is_none()
-        }
-        _ => false,
-    }
-}
-
-/// Authenticated users may create reviews about themselves.
-fn is_self_review(attributes: &Attributes<'_>) -> bool {
-    let Some(target) = attributes.resource else { return false };
-    attributes.user.is_in("system:authenticated")
-        && SELF_REVIEWS.iter().any(|(group, resources)| {
-            target.group == *group && resources.contains(&target.resource)
-        })
-}
-
-/// The reviews that authenticated users may create.
-const SELF_REVIEWS: [(&str, &[&str]); 2] = [
-    ("authentication.k8s.io", &["selfsubjectreviews"]),
-    ("authorization.k8s.io", &["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
-];
-
-/// The paths that all users may read.
-const PUBLIC_PATHS: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
-
-/// The paths that authenticated users may read.
-const DISCOVERY_PATHS: [&str; 6] = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
 
 fn forbidden_resource(attributes: &Attributes<'_>, found: &ResourceAttributes<'_>) -> Status {
     let mut resource = found.resource.to_owned();
@@ -283,86 +259,4 @@ fn forbidden_path(attributes: &Attributes<'_>) -> Status {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::request::Query;
-
-    fn authorize_get(user: &User, path: &str) -> Result<(), String> {
-        let info = RequestInfo::parse(&http::Method::GET, path, &Query::default()).unwrap();
-        Authorizers::new(&[]).authorize(user, &info).map_err(|it| it.message)
-    }
-
-    /// Denies secrets, and has no opinion on anything else.
-    #[derive(Debug)]
-    struct NoSecrets;
-
-    impl Authorizer for NoSecrets {
-        fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
-            match attributes.resource {
-                Some(it) if it.resource == "secrets" => Decision::Deny("secrets are secret".into()),
-                _ => Decision::NoOpinion("".into()),
-            }
-        }
-
-        fn rules(&self, _: &User, _: &str, _: &mut Rules) {}
-    }
-
-    #[test]
-    fn the_first_authorizer_with_an_opinion_decides() {
-        let text = r#"{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"*","namespace":"*","resource":"*"}}"#;
-        let everything: Arc<dyn Authorizer> = Arc::new(abac::PolicyFile::parse(text).unwrap());
-        let no_secrets: Arc<dyn Authorizer> = Arc::new(NoSecrets);
-        let alice = User::authenticated("alice", "", vec![]);
-        let may = |others: &[&Arc<dyn Authorizer>], path: &str| {
-            let others: Vec<_> = others.iter().map(|it| Arc::clone(it)).collect();
-            let info = RequestInfo::parse(&http::Method::GET, path, &Query::default()).unwrap();
-            Authorizers::new(&others).authorize(&alice, &info).is_ok()
-        };
-        assert!(may(&[&no_secrets, &everything], "/api/v1/pods"));
-        assert!(!may(&[&no_secrets, &everything], "/api/v1/secrets"));
-        assert!(may(&[&everything, &no_secrets], "/api/v1/secrets"));
-        assert!(!may(&[&no_secrets], "/api/v1/pods"));
-    }
-
-    #[test]
-    fn only_masters_read_objects_by_default() {
-        let alice = User::authenticated("alice", "", vec![]);
-        assert_eq!(
-            authorize_get(&alice, "/api/v1/namespaces/default/pods").unwrap_err(),
-            r#"pods is forbidden: User "alice" cannot list resource "pods" in API group "" in the namespace "default""#
-        );
-        assert_eq!(
-            authorize_get(&alice, "/apis/apps/v1/deployments").unwrap_err(),
-            r#"deployments.apps is forbidden: User "alice" cannot list resource "deployments" in API group "apps" at the cluster scope"#
-        );
-        let master = masters::member("root");
-        assert!(authorize_get(&master, "/api/v1/pods").is_ok());
-    }
-
-    #[test]
-    fn the_refusal_has_the_reasons_of_the_authorizers() {
-        let policies: Arc<dyn Authorizer> = Arc::new(abac::PolicyFile::parse("").unwrap());
-        let alice = User::authenticated("alice", "", vec![]);
-        let info = RequestInfo::parse(&http::Method::GET, "/metrics", &Query::default()).unwrap();
-        let refused = |others: &[Arc<dyn Authorizer>]| {
-            Authorizers::new(others).authorize(&alice, &info).unwrap_err().message
-        };
-        assert_eq!(
-            refused(&[policies]),
-            r#"forbidden: User "alice" cannot get path "/metrics": No policy matched."#
-        );
-        assert_eq!(refused(&[]), r#"forbidden: User "alice" cannot get path "/metrics""#);
-    }
-
-    #[test]
-    fn all_users_read_health_and_authenticated_users_read_discovery() {
-        let alice = User::authenticated("alice", "", vec![]);
-        assert!(authorize_get(&User::anonymous(), "/readyz").is_ok());
-        assert!(authorize_get(&alice, "/apis").is_ok());
-        assert_eq!(
-            authorize_get(&User::anonymous(), "/apis").unwrap_err(),
-            r#"forbidden: User "system:anonymous" cannot get path "/apis""#
-        );
-        assert!(authorize_get(&alice, "/metrics").is_err());
-    }
-}
+mod tests;

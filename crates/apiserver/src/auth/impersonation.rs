@@ -36,7 +36,7 @@ const EXTRA: &str = "impersonate-extra-";
 const NODE_PREFIX: &str = "system:node:";
 
 /// The user for authorization: the impersonated user, or `user` if the headers impersonate none.
-pub fn impersonate(
+pub async fn impersonate(
     authorizers: &Authorizers,
     user: User,
     headers: &HeaderMap,
@@ -45,7 +45,7 @@ pub fn impersonate(
     let Some(requested) = requested_user(headers)? else { return Ok(user) };
     let mut refusal = None;
     for mode in Mode::ALL.iter().filter(|it| it.applies(&requested)) {
-        match mode.check(authorizers, &user, &requested, info) {
+        match mode.check(authorizers, &user, &requested, info).await {
             Ok(()) => return Ok(with_implied_groups(requested, *mode)),
             Err(status) => refusal = refusal.or(Some(status)),
         }
@@ -91,7 +91,7 @@ impl Mode {
 
     /// Checks that `user` may impersonate `requested` with all its attributes, and may do so for this
     /// request.
-    fn check(
+    async fn check(
         self,
         authorizers: &Authorizers,
         user: &User,
@@ -102,34 +102,38 @@ impl Mode {
         let (verb, group) = match self.name() {
             Some(name) => {
                 let verb = format!("impersonate-on:{name}:{}", request.verb);
-                authorizers.check(&Attributes { verb: &verb, ..request })?;
+                authorizers.check(&Attributes { verb: &verb, ..request }).await?;
                 (format!("impersonate:{name}"), "authentication.k8s.io")
             }
             None => ("impersonate".to_owned(), ""),
         };
-        let check = |resource| authorizers.check(&Attributes::of_resource(user, &verb, resource));
-        check(self.user_attributes(group, &requested.name))?;
+        let verb = verb.as_str();
+        let check = async |resource| {
+            authorizers.check(&Attributes::of_resource(user, verb, resource)).await
+        };
+        check(self.user_attributes(group, &requested.name)).await?;
         let user_info = ResourceAttributes {
             group: "authentication.k8s.io",
             version: "v1",
             ..ResourceAttributes::default()
         };
         if !requested.uid.is_empty() {
-            check(ResourceAttributes { resource: "uids", name: &requested.uid, ..user_info })?;
+            check(ResourceAttributes { resource: "uids", name: &requested.uid, ..user_info })
+                .await?;
         }
         for name in &requested.groups {
             let attributes =
                 ResourceAttributes { group, version: "v1", resource: "groups", name, ..user_info };
             if let Some(why) = self.group_error(name) {
-                let attributes = Attributes::of_resource(user, &verb, attributes);
+                let attributes = Attributes::of_resource(user, verb, attributes);
                 return Err(forbidden(&attributes, &why));
             }
-            check(attributes)?;
+            check(attributes).await?;
         }
         for (subresource, values) in &requested.extra {
             for name in values {
                 let resource = "userextras";
-                check(ResourceAttributes { resource, subresource, name, ..user_info })?;
+                check(ResourceAttributes { resource, subresource, name, ..user_info }).await?;
             }
         }
         Ok(())
@@ -257,10 +261,11 @@ fn missing_name(uid: &str, groups: &[String], extra: &BTreeMap<String, Vec<Strin
 mod tests {
     use std::sync::Arc;
 
+    use futures_util::FutureExt;
     use http::{HeaderName, HeaderValue, Method};
 
     use super::*;
-    use crate::auth::authorization::{Authorizer, Decision, Rules};
+    use crate::auth::authorization::{Authorization, Authorizer, Decision, Rules};
     use crate::request::Query;
 
     /// Allows verbs on resources, each written as `verb resource name`.
@@ -268,13 +273,13 @@ mod tests {
     struct AllowList(&'static [&'static str]);
 
     impl Authorizer for AllowList {
-        fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
+        fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> Authorization<'a> {
             let resource = attributes.resource.unwrap_or_default();
             let requested = format!("{} {} {}", attributes.verb, resource.resource, resource.name);
             if self.0.contains(&requested.trim_end()) {
-                return Decision::Allow("".into());
+                return Decision::allow().into();
             }
-            Decision::NoOpinion("".into())
+            Decision::no_opinion("").into()
         }
 
         fn rules(&self, _: &User, _: &str, _: &mut Rules) {}
@@ -296,6 +301,8 @@ mod tests {
         let info = RequestInfo::parse(&Method::GET, "/api/v1/pods", &Query::default()).unwrap();
         let bob = User::authenticated("bob", "", vec![]);
         impersonate(&authorizers, bob, &headers, &info)
+            .now_or_never()
+            .expect("the allow list is in memory")
             .map(|user| format!("{} {:?}", user.name, user.groups))
             .map_err(|status| status.message)
     }

@@ -10,7 +10,6 @@ use http::request::Parts as Head;
 
 use crate::auth::audit;
 use crate::auth::authentication::User;
-use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::Snapshot;
 use crate::endpoints::context::{ContextParts, RequestContext};
 use crate::endpoints::{
@@ -28,6 +27,7 @@ use crate::plane::Plane;
 use crate::registry::UpdateStrategy;
 use crate::request::{Query, ResourcePath, Verb};
 use crate::routes::{discovery, health, metrics, openapi, version};
+use crate::storage::catalog::ServedResource;
 use machinery::field_path::quote;
 use machinery::{Status, names};
 use types::resource::{Action, Scale, Subresource};
@@ -76,7 +76,7 @@ pub(crate) async fn non_resource(
         ["version" | "api", ..] => Err(Status::no_such_resource()),
         ["apis", group, _, ..] if !group.is_empty() => {
             let catalog = plane.storage.catalog.load();
-            not_found(catalog.group(group).is_none_or(|it| it.custom))
+            not_found(catalog.group(group).is_none_or(|it| it.conventions.plain_not_found))
         }
         ["openapi", "v3", "apis", group, version]
             if let Some(remote) = plane.aggregation.find(group, version) =>
@@ -120,17 +120,18 @@ pub(crate) async fn resource(
     if resource.is_empty() {
         crd::catch_up(&parts.plane.storage).await;
         let catalog = parts.plane.storage.catalog.load();
-        let is_custom = catalog.group(group).is_some_and(|it| it.custom);
+        let is_restricted =
+            catalog.group(group).is_some_and(|it| it.conventions.restricts_discovery_methods);
         let is_read = parts.scope.verb.is_read_only() && head.method != http::Method::HEAD;
-        if !is_read && !is_custom && catalog.has_version(group, version) {
+        if !is_read && is_restricted && catalog.has_version(group, version) {
             return Err(Status::method_not_allowed());
         }
-        return discovery::resources(&parts.plane, group, version, &head, &parts.scope.query);
+        return discovery::resources(&parts.plane, group, version, &head, &parts.query);
     }
     let (catalog, found) = crd::find(&parts.plane.storage, &parts.scope.path).await;
     let Some((served, version)) = found else {
         // A built-in group exists by itself; a custom group exists only through its resources.
-        return not_found(catalog.group(group).is_none_or(|it| it.custom));
+        return not_found(catalog.group(group).is_none_or(|it| it.conventions.plain_not_found));
     };
     if !is_in_scope(&served, &parts.scope.path, parts.scope.verb) {
         return not_found(served.resource.conventions.plain_not_found);
@@ -148,7 +149,7 @@ pub(crate) async fn resource(
         return Err(Status::method_not_allowed());
     }
     let restrictions = EndpointRestrictions::of(&served.resource, parts.scope.verb);
-    let accepted = negotiate(&head.headers, &parts.scope.query, restrictions)?;
+    let accepted = negotiate(&head.headers, &parts.query, restrictions)?;
     let cx = RequestContext::new(parts, accepted, served, version);
     dispatch(cx, &body).await
 }
@@ -164,17 +165,11 @@ fn not_found(is_plain_text: bool) -> Result<Response<Body>, Status> {
 fn is_in_scope(served: &ServedResource, path: &ResourcePath, verb: Verb) -> bool {
     let has_no_namespace = path.namespace.is_empty();
     if !served.resource.namespaced {
-        return has_no_namespace || is_namespace(path) && path.name == path.namespace;
+        return has_no_namespace || path.is_namespace() && path.name == path.namespace;
     }
     let may_span_namespaces =
         !served.resource.conventions.hides_writes_to_all_namespaces || verb.is_read_only();
     !has_no_namespace || path.name.is_empty() && may_span_namespaces
-}
-
-/// Whether the path names a Namespace. Such a path has a namespace, although the resource is
-/// cluster-scoped.
-fn is_namespace(path: &ResourcePath) -> bool {
-    path.group.is_empty() && path.resource == "namespaces"
 }
 
 /// Calls the endpoint of the verb. The future of each verb is boxed separately, so that a request
@@ -229,17 +224,16 @@ const MAX_INLINE_SELECTOR: usize = 4 << 10;
 /// Whether a request needs so much CPU time that it would delay other requests. Objects that are
 /// served as stored are only copied.
 fn is_expensive(cx: &RequestContext, body: &[u8]) -> bool {
-    // Patterns in a short CRD can be slow to compile. The status of a CRD has no patterns.
-    let writes_crd = cx.scope.resource().group == "apiextensions.k8s.io"
+    let is_expensive_write = cx.scope.resource().strategy.expensive_writes
         && !cx.scope.verb.is_read_only()
         && cx.scope.path.subresource.is_empty();
-    if body.len() > MAX_INLINE_OBJECT || writes_crd {
+    if body.len() > MAX_INLINE_OBJECT || is_expensive_write {
         return true;
     }
     match cx.scope.verb {
         Verb::List | Verb::Watch | Verb::DeleteCollection => {
-            let selectors = cx.scope.query.text("labelSelector").len()
-                + cx.scope.query.text("fieldSelector").len();
+            let selectors =
+                cx.query.text("labelSelector").len() + cx.query.text("fieldSelector").len();
             // A watch encodes objects later, one event at a time.
             let encodes = cx.accepted != MediaTypeOptions::JSON && cx.scope.verb != Verb::Watch;
             selectors > MAX_INLINE_SELECTOR
@@ -299,7 +293,7 @@ async fn serve_object_or_collection(
         }
         Verb::Delete => delete::delete(cx, body).await,
         // Upstream: the collection of namespaces cannot be deleted.
-        Verb::DeleteCollection if !all_namespaces && !is_namespace(&cx.scope.path) => {
+        Verb::DeleteCollection if !all_namespaces && !cx.scope.path.is_namespace() => {
             delete_collection::delete_collection(cx, body).await
         }
         _ => Err(method_not_allowed(cx)),

@@ -3,13 +3,13 @@
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, Request};
 
-use crate::cache::catalog::Catalog;
 use crate::chain::mux;
 use crate::http::headers;
 use crate::metrics::RequestLabels;
 use crate::plane::Plane;
 use crate::request::{Query, RequestInfo, ResourcePath, Verb};
 use crate::routes::discovery;
+use crate::storage::catalog::Catalog;
 
 const APISERVER: &str = "apiserver";
 

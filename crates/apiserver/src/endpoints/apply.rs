@@ -22,18 +22,18 @@ pub(crate) async fn apply(
     body: &[u8],
     strategy: UpdateStrategy,
 ) -> Result<Response<Body>, Status> {
-    let options = WriteOptions::parse_apply(&cx.scope.query)?;
-    let force = if cx.scope.query.flag("force") { Force::Yes } else { Force::No };
-    let config = ApplyConfiguration::read(body, options.field_validation)?;
+    let options = WriteOptions::parse_apply(&cx.query)?;
+    let force = if cx.query.flag("force") { Force::Yes } else { Force::No };
+    let config = ApplyConfiguration::read(body, options.field_validation())?;
     cx.scope.catch_up().await?;
     let missing = cx.scope.served.cache.get(&cx.scope.key()).is_none();
     if missing && cx.scope.path.subresource.is_empty() {
-        return create(cx, &config, force, options.dry_run).await;
+        return create(cx, &config, force, &options).await;
     }
     let request = UpdateRequest {
         transform: &ApplyTransform { cx, config: &config, force },
         strategy,
-        admission: &cx.plane.admission.of_write(&cx.scope, options.dry_run),
+        admission: &cx.plane.admission.of_write(&cx.scope, &options),
         dry_run: options.dry_run,
         managed_fields: ManagedFields::Keep,
     };
@@ -67,7 +67,7 @@ async fn create(
     cx: &RequestContext,
     config: &ApplyConfiguration,
     force: Force,
-    dry_run: bool,
+    options: &WriteOptions,
 ) -> Result<Response<Body>, Status> {
     let applied = field_manager::apply(&cx.scope, None, &config.object, force).await?;
     config.check_duplicates(cx)?;
@@ -81,7 +81,7 @@ async fn create(
     }
     // Upstream: the resourceVersion of a patch is ignored when the object is created.
     object.remove_meta("resourceVersion");
-    super::create::store(cx, object, ManagedFields::Keep, dry_run).await
+    super::create::store(cx, object, ManagedFields::Keep, options).await
 }
 
 /// A decoded apply configuration.

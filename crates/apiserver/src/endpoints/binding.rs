@@ -5,11 +5,12 @@ use http::Response;
 
 use super::subresource;
 use crate::admission;
-use crate::admission::Attributes;
+use crate::admission::{Attributes, OperationOptions};
 use crate::endpoints::context::RequestContext;
 use crate::http::body::Body;
 use crate::registry::scope::RequestScope;
 use crate::request::ResourcePath;
+use crate::request::options::WriteOptions;
 use machinery::{Object, Status};
 use types::resource::Action;
 
@@ -17,21 +18,21 @@ use types::resource::Action;
 pub(super) async fn bind(
     cx: &RequestContext,
     mut binding: Object,
-    dry_run: bool,
+    options: &WriteOptions,
 ) -> Result<Response<Body>, Status> {
     if binding.name().is_empty() {
         return Err(Status::bad_request("Name parameter required."));
     }
     // The cache must include webhook configurations that were created just before this request.
     cx.scope.catch_up().await?;
-    let admission = &cx.plane.admission;
-    let attributes = Attributes::create(admission, &cx.scope, binding.name(), dry_run);
+    let (admission, admitted_options) = (&cx.plane.admission, OperationOptions::Write(options));
+    let attributes = Attributes::create(admission, &cx.scope, binding.name(), admitted_options);
     admission::admit_subresource(&attributes, &mut binding).await?;
     let pod = scope_of_pod(&cx.scope, binding.name()).ok_or_else(Status::no_such_resource)?;
     let subresources = pod.resource().strategy.subresources;
     let action = subresources.iter().find(|it| it.name == "binding").map(|it| &it.action);
     let Some(Action::Post(change)) = action else { return Err(Status::no_such_resource()) };
-    subresource::update_object(cx, &pod, &binding, *change, dry_run).await
+    subresource::update_object(cx, &pod, &binding, *change, options.dry_run).await
 }
 
 /// The scope of a write to the named pod.

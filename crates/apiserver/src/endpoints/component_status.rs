@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::try_join_all;
 use http::{Request, Response};
 use http_body_util::Full;
 use tokio::time::{Instant, timeout_at};
@@ -24,7 +25,7 @@ use tls::Trust;
 /// The components that are probed over the network, with their ports.
 const PROBED_COMPONENTS: [(&str, u16); 2] = [("controller-manager", 10257), ("scheduler", 10259)];
 
-/// The name of the store, which is always healthy here.
+/// The name of the store.
 const ETCD: &str = "etcd-0";
 
 /// The timeout of a probe.
@@ -42,9 +43,8 @@ pub(super) async fn serve(cx: &RequestContext) -> Result<Response<Body>, Status>
         return Ok(object_response::object(cx, 200, object));
     }
     let selection = Selection::parse(cx)?;
-    let (one, other) =
-        tokio::join!(component(cx, PROBED_COMPONENTS[0].0), component(cx, PROBED_COMPONENTS[1].0));
-    let mut components = vec![one?, other?, component(cx, ETCD).await?];
+    let names = PROBED_COMPONENTS.map(|(name, _)| name).into_iter().chain([ETCD]);
+    let mut components = try_join_all(names.map(|name| component(cx, name))).await?;
     components.retain(|it| selection.matches_unstored(it));
     if cx.accepted.representation == Representation::Table {
         let table = table::table(cx, &json!({}), components)?;
@@ -59,17 +59,20 @@ pub(super) async fn serve(cx: &RequestContext) -> Result<Response<Body>, Status>
 
 async fn component(cx: &RequestContext, name: &str) -> Result<Object, Status> {
     let port = PROBED_COMPONENTS.iter().find(|(known, _)| *known == name).map(|(_, port)| *port);
-    let health = match port {
-        Some(port) => probe(cx, port).await,
-        None if name == ETCD => Ok("ok".to_owned()),
+    let condition = match port {
+        Some(port) => match probe(cx, port).await {
+            Ok(message) => json!({"type": "Healthy", "status": "True", "message": message}),
+            Err(message) => json!({"type": "Healthy", "status": "False", "message": message}),
+        },
+        None if name == ETCD => match cx.scope.storage.store.check_health(PROBE_TIMEOUT).await {
+            Ok(()) => json!({"type": "Healthy", "status": "True", "message": "ok"}),
+            Err(error) => {
+                json!({"type": "Healthy", "status": "False", "error": error.to_string()})
+            }
+        },
         // Upstream: the error has the resource in the singular.
         None => return Err(Status::not_found(&GroupResource::new("", "componentstatus"), name)),
     };
-    let (status, message) = match health {
-        Ok(message) => ("True", message),
-        Err(message) => ("False", message),
-    };
-    let condition = json!({"type": "Healthy", "status": status, "message": message});
     let object = json!({"metadata": {"name": name}, "conditions": [condition]});
     Ok(Object::from_value(object).unwrap_or_default())
 }

@@ -9,7 +9,7 @@ use http::{Response, StatusCode};
 
 use super::subresource::kind_of;
 use crate::admission;
-use crate::admission::{Attributes, Operation};
+use crate::admission::{Attributes, Operation, OperationOptions};
 use crate::endpoints::context::RequestContext;
 use crate::http::body::Body;
 use crate::request::options::{parse_int, parse_uint};
@@ -28,14 +28,18 @@ pub(crate) async fn connect(
     cx.scope.catch_up().await?;
     // Reading a log is not admitted as a connection.
     if subresource.kind != cx.scope.resource().kind {
-        if cx.scope.query.get("dryRun").is_some() {
+        if cx.query.get("dryRun").is_some() {
             return Err(Status::bad_request("dryRun is not supported"));
         }
         let kind = kind_of(cx, subresource);
         let mut options = options(cx, &kind)?;
-        let admission = &cx.plane.admission;
-        let attributes =
-            Attributes::of_subresource(admission, &cx.scope, Operation::Connect, kind, false);
+        let attributes = Attributes::of_subresource(
+            &cx.plane.admission,
+            &cx.scope,
+            Operation::Connect,
+            kind,
+            OperationOptions::None,
+        );
         admission::admit_subresource(&attributes, &mut options).await?;
     }
     respond(cx, subresource.name)
@@ -49,21 +53,21 @@ fn options(cx: &RequestContext, kind: &GroupVersionKind) -> Result<Object, Statu
     match kind.kind.as_str() {
         "PodExecOptions" | "PodAttachOptions" => {
             for flag in ["stdin", "stdout", "stderr", "tty"] {
-                if cx.scope.query.flag(flag) {
+                if cx.query.flag(flag) {
                     set(flag, true.into());
                 }
             }
-            let container = cx.scope.query.text("container");
+            let container = cx.query.text("container");
             if !container.is_empty() {
                 set("container", container.into());
             }
-            let command: Vec<&str> = cx.scope.query.all("command").collect();
+            let command: Vec<&str> = cx.query.all("command").collect();
             if kind.kind == "PodExecOptions" && !command.is_empty() {
                 set("command", json!(command));
             }
         }
         "PodPortForwardOptions" => {
-            let listed = cx.scope.query.all("ports").flat_map(|it| it.split(','));
+            let listed = cx.query.all("ports").flat_map(|it| it.split(','));
             let ports = listed.map(parse_port).collect::<Result<Vec<_>, _>>()?;
             if !ports.is_empty() {
                 set("ports", json!(ports));
@@ -102,14 +106,14 @@ fn dial_error(address: &str) -> String {
 /// The response to a request for a log. Upstream: `registry/core/pod/strategy.go`, `LogLocation`.
 fn log(cx: &RequestContext) -> Result<Response<Body>, Status> {
     let options =
-        LogOptions::parse(|it| cx.scope.query.get(it), parse_int).map_err(Status::bad_request)?;
+        LogOptions::parse(|it| cx.query.get(it), parse_int).map_err(Status::bad_request)?;
     let errors = options.validate();
     if !errors.is_empty() {
         let what = GroupKind::new("", "PodLogOptions");
         return Err(Status::invalid(&what, &cx.scope.path.name, &errors));
     }
     let pod = cx.find()?.object();
-    let container = container_name::choose(&pod, cx.scope.query.text("container"));
+    let container = container_name::choose(&pod, cx.query.text("container"));
     let container = container.map_err(Status::bad_request)?;
     let node = pod.str_at(&["spec", "nodeName"]);
     if node.is_empty() {
@@ -120,7 +124,7 @@ fn log(cx: &RequestContext) -> Result<Response<Body>, Status> {
     }
     let address = kubelet_address(cx, node)?;
     let mut path = format!("containerLogs/{}/{}/{container}", pod.namespace(), pod.name());
-    let query = options.kubelet_query(|it| cx.scope.query.flag(it));
+    let query = options.kubelet_query(|it| cx.query.flag(it));
     if !query.is_empty() {
         path = format!("{path}?{query}");
     }
@@ -134,7 +138,7 @@ fn stream_error(cx: &RequestContext, subresource: &str) -> Status {
     let located = || {
         let pod = cx.find()?.object();
         if subresource != "portforward" {
-            let container = container_name::choose(&pod, cx.scope.query.text("container"));
+            let container = container_name::choose(&pod, cx.query.text("container"));
             container.map_err(Status::bad_request)?;
         }
         match pod.str_at(&["spec", "nodeName"]) {

@@ -2,21 +2,24 @@
 
 use std::sync::Arc;
 
-use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::Entry;
 use crate::flow_control;
 use crate::flow_control::AnswerAccount;
 use crate::http::negotiation::MediaTypeOptions;
 use crate::plane::Plane;
 use crate::registry::scope::{RequestScope, ScopeParts};
+use crate::request::Query;
+use crate::storage::catalog::ServedResource;
 use machinery::Status;
 
 /// See the [module documentation](self).
 pub(crate) struct RequestContext {
     /// The plane that serves the request.
     pub plane: Arc<Plane>,
-    /// The user, the resource and the options of the request.
+    /// The user, the resource and the object of the request.
     pub scope: RequestScope,
+    /// The query parameters, which endpoints parse into options.
+    pub query: Query,
     /// The negotiated media type and representation.
     pub accepted: MediaTypeOptions,
     /// The media type of an error response.
@@ -33,6 +36,7 @@ pub(crate) struct RequestContext {
 pub(crate) struct ContextParts {
     pub plane: Arc<Plane>,
     pub scope: ScopeParts,
+    pub query: Query,
     pub error_media_type: MediaTypeOptions,
     pub content_type: String,
     pub upgrade: bool,
@@ -47,9 +51,15 @@ impl RequestContext {
         served: Arc<ServedResource>,
         version: usize,
     ) -> Self {
-        let ContextParts { plane, scope, error_media_type, content_type, upgrade, account } = parts;
+        let ContextParts { plane, scope, query, error_media_type, content_type, upgrade, account } =
+            parts;
         let scope = RequestScope::new(scope, served, version);
-        Self { plane, scope, accepted, error_media_type, content_type, upgrade, account }
+        Self { plane, scope, query, accepted, error_media_type, content_type, upgrade, account }
+    }
+
+    /// Whether the client requests objects with pending initializers too.
+    pub(crate) fn includes_uninitialized(&self) -> bool {
+        self.query.flag("includeUninitialized")
     }
 
     /// Rejects a read whose response has about this many bytes, if the user has too many unread
@@ -71,7 +81,7 @@ impl RequestContext {
     pub(crate) fn find(&self) -> Result<Arc<Entry>, Status> {
         let found = self.scope.served.cache.get(&self.scope.key());
         found
-            .filter(|it| !it.uninitialized || self.scope.includes_uninitialized())
+            .filter(|it| !it.uninitialized || self.includes_uninitialized())
             .ok_or_else(|| self.scope.not_found())
     }
 }

@@ -5,31 +5,31 @@ use http::Response;
 use super::context::RequestContext;
 use super::decode;
 use super::object_response;
-use crate::cache::creations::Creation;
 use crate::http::body::Body;
 use crate::registry;
 use crate::registry::{CreateRequest, InitializationWait, ManagedFields, WriteOutcome, conversion};
-use crate::request::options::WriteOptions;
+use crate::request::options::{WriteOptions, parse_initialization_timeout};
+use crate::storage::creations::Creation;
 use machinery::{Object, Status};
 
 /// Creates an object and responds with it, in the version of the request.
 pub(crate) async fn create(cx: &RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
-    let options = WriteOptions::parse(&cx.scope.query, "CreateOptions")?;
-    let object = decode::object(cx, body, options.field_validation)?;
+    let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
+    let object = decode::object(cx, body, options.field_validation())?;
     check_namespace(cx, &object)?;
-    create_decoded(cx, object, options.dry_run).await
+    create_decoded(cx, object, &options).await
 }
 
 /// Creates an object on behalf of any verb, and responds with it.
 pub(super) async fn create_decoded(
     cx: &RequestContext,
     mut object: Object,
-    dry_run: bool,
+    options: &WriteOptions,
 ) -> Result<Response<Body>, Status> {
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         object.remove_meta(field);
     }
-    store(cx, object, ManagedFields::Track, dry_run).await
+    store(cx, object, ManagedFields::Track, options).await
 }
 
 /// Creates an object, waits for its initializers, and responds with it.
@@ -37,12 +37,16 @@ pub(super) async fn store(
     cx: &RequestContext,
     object: Object,
     managed_fields: ManagedFields,
-    dry_run: bool,
+    options: &WriteOptions,
 ) -> Result<Response<Body>, Status> {
     let _creation = begin_creation(cx, &object)?;
-    let wait = InitializationWait::of(&cx.scope)?;
-    let admission = &cx.plane.admission.of_write(&cx.scope, dry_run);
-    let request = CreateRequest { object, admission, managed_fields, dry_run };
+    let wait = if cx.includes_uninitialized() {
+        InitializationWait::NONE
+    } else {
+        InitializationWait::start(&cx.scope, parse_initialization_timeout(&cx.query)?)
+    };
+    let admission = &cx.plane.admission.of_write(&cx.scope, options);
+    let request = CreateRequest { object, admission, managed_fields, dry_run: options.dry_run };
     let outcome = registry::create(&cx.scope, request).await?;
     let outcome = wait.until_initialized(&cx.scope, outcome).await?;
     respond(cx, 201, outcome).await

@@ -48,7 +48,7 @@ pub(crate) async fn delete_instance(cx: &RequestContext) -> Result<Response<Body
 /// The options of a deletion, from its body or its query.
 pub(super) fn options(cx: &RequestContext, body: &[u8]) -> Result<DeleteOptions, Status> {
     if body.is_empty() {
-        return DeleteOptions::from_query(&cx.scope.query);
+        return DeleteOptions::from_query(&cx.query);
     }
     // Upstream: the options may be in protobuf even for a custom resource.
     let ty = types::find("meta/v1.DeleteOptions").expect("the table has all types of meta/v1");

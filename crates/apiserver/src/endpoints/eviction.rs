@@ -18,15 +18,18 @@ pub(crate) async fn evict(
     body: &[u8],
     subresource: &Subresource,
 ) -> Result<Response<Body>, Status> {
-    let validation = WriteOptions::parse(&cx.scope.query, "CreateOptions")?.field_validation;
+    let mut write_options = WriteOptions::parse(&cx.query, "CreateOptions")?;
+    let validation = write_options.field_validation();
     let mut body = super::subresource::decode_body(cx, body, subresource, validation)?;
     if body.name() != cx.scope.path.name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
     forbid_ignore_store_read_error(&body)?;
-    let dry_run = options(cx, &body)?.dry_run;
-    super::subresource::admit(cx, &mut body, subresource, dry_run).await?;
-    let options = options(cx, &body)?;
+    let is_dry_run = write_options.dry_run;
+    write_options.dry_run |= delete_options(&body)?.dry_run;
+    super::subresource::admit(cx, &mut body, subresource, &write_options).await?;
+    let mut options = delete_options(&body)?;
+    options.dry_run |= is_dry_run;
     let pod = cx.find_current().await?.object();
     // Once the budget is charged, the deletion is completed even if the client disconnects.
     let _write = cx.scope.writes.begin();
@@ -52,12 +55,10 @@ fn forbid_ignore_store_read_error(eviction: &Object) -> Result<(), Status> {
     Err(Status::invalid(&GroupKind::new("policy", "Eviction"), eviction.name(), &errors))
 }
 
-/// The options of the deletion of the pod.
-fn options(cx: &RequestContext, eviction: &Object) -> Result<DeleteOptions, Status> {
+/// The options of the deletion of the pod, from the body.
+fn delete_options(eviction: &Object) -> Result<DeleteOptions, Status> {
     let sent = eviction.get(&["deleteOptions"]).cloned().and_then(Object::from_value);
-    let mut options = DeleteOptions::from_body(&sent.unwrap_or_default())?;
-    options.dry_run |= WriteOptions::parse(&cx.scope.query, "CreateOptions")?.dry_run;
-    Ok(options)
+    DeleteOptions::from_body(&sent.unwrap_or_default())
 }
 
 /// Subtracts one disruption from the budget that covers the pod, if there is one.

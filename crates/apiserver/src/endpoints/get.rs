@@ -11,13 +11,13 @@ use machinery::Status;
 
 /// Responds with the named object.
 pub(crate) async fn get(cx: &RequestContext) -> Result<Response<Body>, Status> {
-    if cx.scope.query.flag("export") {
+    if cx.query.flag("export") {
         let why = "the export parameter, deprecated since v1.14, is no longer supported";
         return Err(Status::bad_request(why));
     }
     wait_for_revision(cx).await?;
     let entry = cx.find()?;
-    if cx.scope.query.text("resourceVersion").is_empty() {
+    if cx.query.text("resourceVersion").is_empty() {
         conversion::invalidate(&cx.scope, &entry);
     }
     object_response::entry(cx, 200, &entry).await
@@ -27,7 +27,7 @@ pub(crate) async fn get(cx: &RequestContext) -> Result<Response<Body>, Status> {
 /// is current; with one, it is not older than that. A resourceVersion of 0 accepts any state, and
 /// is current while the store is in this process.
 pub(super) async fn wait_for_revision(cx: &RequestContext) -> Result<(), Status> {
-    match cx.scope.query.text("resourceVersion") {
+    match cx.query.text("resourceVersion") {
         "" | "0" => cx.scope.catch_up().await,
         text => {
             let revision = parse_revision(text).map_err(|why| {

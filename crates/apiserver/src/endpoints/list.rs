@@ -26,13 +26,13 @@ pub(crate) async fn list(cx: &RequestContext) -> Result<Response<Body>, Status> 
 /// The metadata and the entries of the requested page.
 pub(super) async fn select_page(cx: &RequestContext) -> Result<(Value, Vec<Arc<Entry>>), Status> {
     let selection = Selection::parse(cx)?;
-    let number = |name| cx.scope.query.get(name).map_or(Ok(0), parse_i64);
+    let number = |name| cx.query.get(name).map_or(Ok(0), parse_i64);
     // A list has no timeout, but an invalid number is an error here too.
     number("timeoutSeconds")?;
     let mut limit = usize::try_from(number("limit")?).unwrap_or(0);
     let view = view(cx, &selection, limit).await?;
     // Upstream: with resourceVersion 0 the list comes from the cache, and the limit is ignored.
-    if cx.scope.query.text("resourceVersion") == "0" && cx.scope.query.text("continue").is_empty() {
+    if cx.query.text("resourceVersion") == "0" && cx.query.text("continue").is_empty() {
         limit = 0;
     }
     let page = read_page(cx, &selection, &view, limit).await?;
@@ -71,9 +71,9 @@ async fn view(
     selection: &Selection,
     limit: usize,
 ) -> Result<ListView, Status> {
-    let version = cx.scope.query.text("resourceVersion");
+    let version = cx.query.text("resourceVersion");
     validate_options(cx, version)?;
-    let token = cx.scope.query.text("continue");
+    let token = cx.query.text("continue");
     if !token.is_empty() {
         let token = ContinueToken::decode(token, &selection.prefix)?;
         if !matches!(version, "" | "0") {
@@ -99,7 +99,7 @@ async fn view(
     }
     // Upstream: with a limit and a revision, the list is as of exactly that revision, unless
     // resourceVersionMatch says otherwise.
-    let is_exact = match cx.scope.query.text("resourceVersionMatch") {
+    let is_exact = match cx.query.text("resourceVersionMatch") {
         "" => limit > 0 && revision > 0,
         matching => matching == "Exact",
     };
@@ -150,7 +150,7 @@ const CONTINUE_TOO_OLD: &str = "The provided continue parameter is too old to di
 
 /// Validates the list options. Upstream: apis/meta/internalversion/validation, for lists.
 fn validate_options(cx: &RequestContext, version: &str) -> Result<(), Status> {
-    let matching = cx.scope.query.text("resourceVersionMatch");
+    let matching = cx.query.text("resourceVersionMatch");
     let mut errors = ErrorList::new();
     let path = Path::root("resourceVersionMatch");
     if !matching.is_empty() {
@@ -160,7 +160,7 @@ fn validate_options(cx: &RequestContext, version: &str) -> Result<(), Status> {
                 "resourceVersionMatch is forbidden unless resourceVersion is provided",
             );
         }
-        if !cx.scope.query.text("continue").is_empty() {
+        if !cx.query.text("continue").is_empty() {
             errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
         }
         if !matches!(matching, "Exact" | "NotOlderThan") {
@@ -171,7 +171,7 @@ fn validate_options(cx: &RequestContext, version: &str) -> Result<(), Status> {
             errors.forbidden(&path, detail);
         }
     }
-    if cx.scope.query.get("sendInitialEvents").is_some() {
+    if cx.query.get("sendInitialEvents").is_some() {
         let detail = "sendInitialEvents is forbidden for list";
         errors.forbidden(&Path::root("sendInitialEvents"), detail);
     }

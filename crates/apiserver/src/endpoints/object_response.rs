@@ -6,8 +6,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 
-use crate::cache::catalog::ServedResource;
-use crate::cache::conversion::convert_locally;
 use crate::cache::watch_cache::{Entry, Head};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::protobuf;
@@ -16,6 +14,8 @@ use crate::http::body::Body;
 use crate::http::negotiation::{Media, MediaTypeOptions, Representation, object_as_list};
 use crate::http::response;
 use crate::registry::conversion;
+use crate::storage::catalog::ServedResource;
+use crate::storage::conversion::convert_locally;
 use machinery::{Object, Status, Value, json};
 use store::Revision;
 use types::Ordered;

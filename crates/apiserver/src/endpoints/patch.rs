@@ -43,13 +43,13 @@ pub(crate) async fn patch(
     if is_apply(cx) {
         return super::apply::apply(cx, body, strategy).await;
     }
-    let options = WriteOptions::parse_patch(&cx.scope.query)?;
-    let patcher = Patcher { patch: parse(cx, body)?, validation: options.field_validation };
+    let options = WriteOptions::parse_patch(&cx.query)?;
+    let patcher = Patcher { patch: parse(cx, body)?, validation: options.field_validation() };
     let transform = |old: &Object| patched(cx, &patcher, old, strategy);
     let request = UpdateRequest {
         transform: &transform,
         strategy,
-        admission: &cx.plane.admission.of_write(&cx.scope, options.dry_run),
+        admission: &cx.plane.admission.of_write(&cx.scope, &options),
         dry_run: options.dry_run,
         managed_fields: ManagedFields::Track,
     };

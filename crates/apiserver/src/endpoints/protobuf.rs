@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::Entry;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::object_response;
@@ -16,6 +15,7 @@ use crate::endpoints::{CHUNK, MARGIN};
 use crate::flow_control::AnswerMemory;
 use crate::http::body::Body;
 use crate::http::negotiation::Representation;
+use crate::storage::catalog::ServedResource;
 use machinery::{Status, Value};
 use store::Revision;
 use types::Type;

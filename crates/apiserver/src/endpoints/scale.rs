@@ -44,13 +44,13 @@ pub(crate) async fn update(
     body: &[u8],
     scale: &Scale,
 ) -> Result<Response<Body>, Status> {
-    let options = WriteOptions::parse(&cx.scope.query, "UpdateOptions")?;
+    let options = WriteOptions::parse(&cx.query, "UpdateOptions")?;
     // Upstream has no message for an invalid Scale of a custom resource, only the position in its
     // source where the type is unknown; these are the messages for built-in kinds.
-    let sent = decode::of_type(cx, body, scale_type(), options.field_validation)?;
+    let sent = decode::of_type(cx, body, scale_type(), options.field_validation())?;
     super::create::check_namespace(cx, &sent)?;
     super::update::check_name(cx, &sent)?;
-    write(cx, scale, options.dry_run, &|old| {
+    write(cx, scale, &options, &|old| {
         let mut new = sent.clone();
         field_manager::scale::track(&cx.scope, old, &mut new);
         Ok(new)
@@ -67,11 +67,11 @@ pub(crate) async fn patch(
     if patch::is_apply(cx) {
         return apply(cx, body, scale).await;
     }
-    let options = WriteOptions::parse(&cx.scope.query, "PatchOptions")?;
+    let options = WriteOptions::parse(&cx.query, "PatchOptions")?;
     let patch = patch::parse(cx, body)?;
-    write(cx, scale, options.dry_run, &|old| {
+    write(cx, scale, &options, &|old| {
         let mut value = old.clone().into_value();
-        patch.apply(cx, options.field_validation, &mut value)?;
+        patch.apply(cx, options.field_validation(), &mut value)?;
         let mut new =
             checked_against_path(cx, patch::decode_patched(cx, scale_type(), &patch, value)?)?;
         field_manager::scale::track(&cx.scope, old, &mut new);
@@ -83,10 +83,10 @@ pub(crate) async fn patch(
 /// Applies a configuration to the Scale of the named object. Upstream fails to do so for custom
 /// resources, whose converter does not know the kind Scale.
 async fn apply(cx: &RequestContext, body: &[u8], scale: &Scale) -> Result<Response<Body>, Status> {
-    let options = WriteOptions::parse_apply(&cx.scope.query)?;
-    let force = if cx.scope.query.flag("force") { Force::Yes } else { Force::No };
-    let config = ApplyConfiguration::read(body, options.field_validation)?;
-    write(cx, scale, options.dry_run, &|old| {
+    let options = WriteOptions::parse_apply(&cx.query)?;
+    let force = if cx.query.flag("force") { Force::Yes } else { Force::No };
+    let config = ApplyConfiguration::read(body, options.field_validation())?;
+    write(cx, scale, &options, &|old| {
         let new = field_manager::scale::apply(&cx.scope, old, &config.object, force)?;
         config.check_duplicates(cx)?;
         checked_against_path(cx, new)
@@ -110,7 +110,7 @@ fn checked_against_path(cx: &RequestContext, scale: Object) -> Result<Object, St
 async fn write(
     cx: &RequestContext,
     scale: &Scale,
-    dry_run: bool,
+    options: &WriteOptions,
     change: &(dyn Fn(&Object) -> Result<Object, Status> + Send + Sync),
 ) -> Result<Response<Body>, Status> {
     let transform = |old: &Object| {
@@ -137,12 +137,12 @@ async fn write(
         keep_times_if_unchanged(old, &mut new);
         Ok(new)
     };
-    let admission = &cx.plane.admission.of_write(&cx.scope, dry_run);
+    let admission = &cx.plane.admission.of_write(&cx.scope, options);
     let request = UpdateRequest {
         transform: &transform,
         strategy: UpdateStrategy::Main,
         admission,
-        dry_run,
+        dry_run: options.dry_run,
         managed_fields: ManagedFields::Keep,
     };
     let object = registry::update(&cx.scope, request).await?.object(&cx.scope).await?;

@@ -71,10 +71,10 @@ enum Field {
 impl Selection {
     /// Parses the selectors of a request.
     pub(crate) fn parse(cx: &RequestContext) -> Result<Self, Status> {
-        let labels = LabelSelector::parse(cx.scope.query.text("labelSelector"))
-            .map_err(Status::bad_request)?;
-        let selector = FieldSelector::parse(cx.scope.query.text("fieldSelector"))
-            .map_err(Status::bad_request)?;
+        let labels =
+            LabelSelector::parse(cx.query.text("labelSelector")).map_err(Status::bad_request)?;
+        let selector =
+            FieldSelector::parse(cx.query.text("fieldSelector")).map_err(Status::bad_request)?;
         let mut fields = Vec::new();
         for term in selector.requirements() {
             let field = field(cx, &term.field)?;
@@ -87,7 +87,7 @@ impl Selection {
             label_mask,
             labels: LabelMatcher::new(&labels),
             fields: distinct(fields),
-            uninitialized: cx.scope.includes_uninitialized(),
+            uninitialized: cx.includes_uninitialized(),
             all_namespaces: cx.scope.namespace().is_empty(),
         };
         selection.key = selection.only_key(cx)?;

@@ -3,7 +3,7 @@
 use http::Response;
 
 use crate::admission;
-use crate::admission::{Attributes, Operation};
+use crate::admission::{Attributes, Operation, OperationOptions};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
 use crate::endpoints::object_response;
@@ -27,14 +27,14 @@ pub(crate) async fn post(
     subresource: &Subresource,
     change: SubresourceChange,
 ) -> Result<Response<Body>, Status> {
-    let options = WriteOptions::parse(&cx.scope.query, "CreateOptions")?;
-    let mut body = decode_body(cx, body, subresource, options.field_validation)?;
+    let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
+    let mut body = decode_body(cx, body, subresource, options.field_validation())?;
     if body.name() != cx.scope.path.name {
         let kind = subresource.kind;
         let why = format!("name in URL does not match name in {kind} object");
         return Err(Status::bad_request(why));
     }
-    admit(cx, &mut body, subresource, options.dry_run).await?;
+    admit(cx, &mut body, subresource, &options).await?;
     update_object(cx, &cx.scope, &body, change, options.dry_run).await
 }
 
@@ -72,9 +72,9 @@ pub(super) async fn admit(
     cx: &RequestContext,
     body: &mut Object,
     subresource: &Subresource,
-    dry_run: bool,
+    options: &WriteOptions,
 ) -> Result<(), Status> {
-    let attributes = attributes(cx, body, subresource, dry_run).await?;
+    let attributes = attributes(cx, body, subresource, options).await?;
     admission::admit_subresource(&attributes, body).await
 }
 
@@ -83,7 +83,7 @@ pub(super) async fn attributes<'c>(
     cx: &'c RequestContext,
     body: &mut Object,
     subresource: &Subresource,
-    dry_run: bool,
+    options: &'c WriteOptions,
 ) -> Result<Attributes<'c>, Status> {
     // The cache must include webhook configurations that were created just before this request.
     cx.scope.catch_up().await?;
@@ -92,8 +92,8 @@ pub(super) async fn attributes<'c>(
     if !cx.scope.namespace().is_empty() {
         body.set_meta("namespace", cx.scope.namespace());
     }
-    let admission = &cx.plane.admission;
-    Ok(Attributes::of_subresource(admission, &cx.scope, Operation::Create, kind, dry_run))
+    let (admission, options) = (&cx.plane.admission, OperationOptions::Write(options));
+    Ok(Attributes::of_subresource(admission, &cx.scope, Operation::Create, kind, options))
 }
 
 /// The kind of the objects that are posted to a subresource.

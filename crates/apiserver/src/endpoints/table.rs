@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-use crate::cache::catalog::ServedResource;
 use crate::endpoints::context::RequestContext;
+use crate::storage::catalog::ServedResource;
 use machinery::{Object, Status, Value, json, timestamp};
 use types::Ordered;
 use types::resource::{Columns, Now, PathColumn};
@@ -134,7 +134,7 @@ pub(crate) struct RowWriter {
 impl RowWriter {
     /// The writer for the rows of a request.
     pub(crate) fn new(cx: &RequestContext) -> Result<Self, Status> {
-        let include = match cx.scope.query.text("includeObject") {
+        let include = match cx.query.text("includeObject") {
             "" | "Metadata" => IncludeObjectPolicy::Metadata,
             "Object" => IncludeObjectPolicy::Object,
             "None" => IncludeObjectPolicy::None,

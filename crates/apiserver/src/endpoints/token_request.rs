@@ -37,12 +37,12 @@ pub(crate) async fn create(
     body: &[u8],
     subresource: &Subresource,
 ) -> Result<Response<Body>, Status> {
-    let options = WriteOptions::parse(&cx.scope.query, "CreateOptions")?;
+    let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
     let mut request =
-        super::subresource::decode_body(cx, body, subresource, options.field_validation)?;
+        super::subresource::decode_body(cx, body, subresource, options.field_validation())?;
     check_name(cx, &request)?;
     let attributes =
-        super::subresource::attributes(cx, &mut request, subresource, options.dry_run).await?;
+        super::subresource::attributes(cx, &mut request, subresource, &options).await?;
     admission::validate_namespace(&cx.plane.admission, &cx.scope, &request)?;
     let seconds = request.map_at(&["spec"]).entry("expirationSeconds").or_insert(Value::Null);
     if seconds.is_null() {

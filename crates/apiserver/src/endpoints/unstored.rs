@@ -1,8 +1,6 @@
 //! Kinds that are not stored: token, subject, access and rules reviews, bindings, component
 //! statuses.
 
-use std::collections::BTreeMap;
-
 use http::Response;
 
 use super::{binding, component_status};
@@ -28,8 +26,8 @@ pub(crate) async fn serve(
     if kind == UnstoredKind::ComponentStatus {
         return component_status::serve(cx).await;
     }
-    let options = WriteOptions::parse(&cx.scope.query, "CreateOptions")?;
-    let mut object = decode::object(cx, body, options.field_validation)?;
+    let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
+    let mut object = decode::object(cx, body, options.field_validation())?;
     super::create::check_namespace(cx, &object)?;
     for field in ["namespace", "uid", "creationTimestamp", "deletionTimestamp", "selfLink"] {
         object.remove_meta(field);
@@ -55,12 +53,13 @@ pub(crate) async fn serve(
                 &object,
                 &reviewed_user(&object),
                 cx.scope.namespace(),
-            )?
+            )
+            .await?
         }
         UnstoredKind::SelfSubjectAccessReview => {
-            review_access(&cx.plane.authorizers, &object, &cx.scope.user, "")?
+            review_access(&cx.plane.authorizers, &object, &cx.scope.user, "").await?
         }
-        UnstoredKind::Binding => return binding::bind(cx, object, options.dry_run).await,
+        UnstoredKind::Binding => return binding::bind(cx, object, &options).await,
         UnstoredKind::ComponentStatus => unreachable!("component statuses are served above"),
         UnstoredKind::SelfSubjectRulesReview => {
             let namespace = object.str_at(&["spec", "namespace"]).to_owned();
@@ -116,17 +115,16 @@ fn go_list<'a>(texts: impl Iterator<Item = &'a str>) -> String {
 
 /// The user whose access is reviewed.
 fn reviewed_user(review: &Object) -> User {
-    let groups = review.get(&["spec", "groups"]).and_then(Value::as_array);
+    let texts = |value: Option<&Value>| -> Vec<String> {
+        let items = value.and_then(Value::as_array).into_iter().flatten();
+        items.filter_map(Value::as_str).map(ToOwned::to_owned).collect()
+    };
+    let extra = review.get(&["spec", "extra"]).and_then(Value::as_object).into_iter().flatten();
     User {
         name: review.str_at(&["spec", "user"]).to_owned(),
         uid: review.str_at(&["spec", "uid"]).to_owned(),
-        groups: groups
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .map(ToOwned::to_owned)
-            .collect(),
-        extra: BTreeMap::new(),
+        groups: texts(review.get(&["spec", "groups"])),
+        extra: extra.map(|(key, values)| (key.clone(), texts(Some(values)))).collect(),
     }
 }
 
@@ -138,7 +136,7 @@ fn go_non_resource_attributes(attributes: Option<&Value>) -> Value {
 
 /// The status of an access review for `user`. A review in a namespace is restricted to that
 /// namespace.
-fn review_access(
+async fn review_access(
     authorizers: &Authorizers,
     review: &Object,
     user: &User,
@@ -189,6 +187,8 @@ fn review_access(
     let fields = ["group", "version", "resource", "subresource", "namespace", "name"];
     let [group, version, plural, subresource, namespace, name] =
         fields.map(|it| text(resource, it));
+    // Upstream: an empty version stands for all versions.
+    let version = if version.is_empty() { "*".to_owned() } else { version };
     let attributes = Attributes {
         user,
         verb: &verb,
@@ -202,13 +202,16 @@ fn review_access(
         }),
         path: &path,
     };
-    let decision = authorizers.decide(&attributes);
+    let decision = authorizers.decide(&attributes).await;
     let mut status = json!({"allowed": decision.is_allowed()});
     if matches!(decision, Decision::Deny(_)) {
         status["denied"] = true.into();
     }
     if !decision.reason().is_empty() {
         status["reason"] = decision.reason().into();
+    }
+    if let Some(error) = decision.evaluation_error() {
+        status["evaluationError"] = error.into();
     }
     Ok(status)
 }

@@ -17,8 +17,8 @@ pub(crate) async fn update(
     body: &[u8],
     strategy: UpdateStrategy,
 ) -> Result<Response<Body>, Status> {
-    let options = WriteOptions::parse(&cx.scope.query, "UpdateOptions")?;
-    let mut object = decode::object(cx, body, options.field_validation)?;
+    let options = WriteOptions::parse(&cx.query, "UpdateOptions")?;
+    let mut object = decode::object(cx, body, options.field_validation())?;
     check_namespace(cx, &object)?;
     check_name(cx, &object)?;
     if matches!(strategy, UpdateStrategy::Main)
@@ -28,7 +28,7 @@ pub(crate) async fn update(
         registry::check_uid(&cx.scope, &object, None, options.dry_run)?;
         // Upstream: the resourceVersion of an update is ignored when the object is created.
         object.remove_meta("resourceVersion");
-        return create_decoded(cx, object, options.dry_run).await;
+        return create_decoded(cx, object, &options).await;
     }
     if !cx.scope.namespace().is_empty() {
         object.set_meta("namespace", cx.scope.namespace());
@@ -37,7 +37,7 @@ pub(crate) async fn update(
     let request = UpdateRequest {
         transform: &transform,
         strategy,
-        admission: &cx.plane.admission.of_write(&cx.scope, options.dry_run),
+        admission: &cx.plane.admission.of_write(&cx.scope, &options),
         dry_run: options.dry_run,
         managed_fields: ManagedFields::Track,
     };

@@ -22,7 +22,6 @@ use futures_util::stream::Stream;
 use http::Response;
 
 use super::selection::Selection;
-use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::{Change, Entry, Subscription};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::object_response;
@@ -34,6 +33,7 @@ use crate::metrics::Counter;
 use crate::plane::Plane;
 use crate::registry::conversion::ConvertedChange;
 use crate::request::options::parse_i64;
+use crate::storage::catalog::ServedResource;
 use converted_changes::PendingConversion;
 use event::Encoder;
 use initial_events::{EntryDropped, InitialEvents};
@@ -141,13 +141,13 @@ impl Watcher {
         start: &WatchStart,
     ) -> Result<Self, Status> {
         let charge = watch_start::charge(&cx, &selection)?;
-        let timeout = match cx.scope.query.get("timeoutSeconds").map_or(Ok(0), parse_i64)? {
+        let timeout = match cx.query.get("timeoutSeconds").map_or(Ok(0), parse_i64)? {
             0 => DEFAULT_TIMEOUT + cx.scope.storage.entropy.below(DEFAULT_TIMEOUT),
             // A negative timeout ends the watch at once.
             seconds => u64::try_from(seconds).unwrap_or(0),
         };
         let timeout = Duration::from_secs(timeout);
-        let bookmarks = cx.scope.query.flag("allowWatchBookmarks");
+        let bookmarks = cx.query.flag("allowWatchBookmarks");
         let changed = cx.scope.served.cache.subscribe();
         let applied = cx.scope.storage.cache.applied();
         let (initial, cursor) = if start.initial {

@@ -20,10 +20,10 @@ mod schedule;
 pub(crate) use openapi::{OpenApiPart, PathsAndDefinitions};
 pub(crate) use remote_api_service::RemoteApiService;
 
-use crate::cache::catalog::Catalog;
-use crate::cache::snapshot_value::SnapshotValue;
-use crate::cache::storage::Storage;
 use crate::in_process::loopback::LoopbackClient;
+use crate::storage::Storage;
+use crate::storage::catalog::Catalog;
+use crate::storage::snapshot_value::SnapshotValue;
 use aggregation_controller::AggregationController;
 use arc_swap::ArcSwap;
 use autoregister::Trigger;

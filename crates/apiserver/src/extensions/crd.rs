@@ -17,16 +17,24 @@ mod served_crd;
 mod crd_controller;
 mod rewrite;
 mod crd_tasks;
+mod schema_memory;
 
 pub(crate) use lookup::{catch_up, find};
 
-use crate::cache::storage::Storage;
 use crate::in_process::loopback::LoopbackClient;
+use crate::storage::Storage;
+use crate::storage::hooks::Validate;
 use crd_controller::CrdController;
+use kinds::apiextensions;
 use std::sync::Arc;
 
 /// The path of the CRDs.
 const CRDS_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// The validation hook of CRDs; None for another group.
+pub(crate) fn validation_hook(group: &str) -> Option<Validate> {
+    (group == apiextensions::GROUP).then_some(schema_memory::validate as Validate)
+}
 
 /// Adds the stored CRDs to the catalog and starts the controller that keeps it up to date.
 pub(crate) fn start(storage: &Arc<Storage>, client: LoopbackClient) {

@@ -1,12 +1,13 @@
 //! Builds responses: documents in the negotiated media type, plain text, failures.
 
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
-use http::{Response, StatusCode};
+use http::{Response, StatusCode, Uri};
 use serde::Serialize;
 
 use super::body::Body;
 use super::negotiation::{Media, MediaTypeOptions};
 use machinery::codec::{json, yaml};
+use machinery::field_path::quote;
 use machinery::{Status, Value};
 use types::Ordered;
 
@@ -114,6 +115,15 @@ pub(crate) fn failure(status: &Status, accepted: MediaTypeOptions) -> Response<B
 /// chose, so content sniffing in browsers is disabled.
 pub(crate) fn forbidden(status: &Status, accepted: MediaTypeOptions) -> Response<Body> {
     with_nosniff(failure(status, accepted))
+}
+
+/// The failure of a filter before the endpoint. Upstream: responsewriters `InternalError`, which is
+/// not a Status, and escapes HTML.
+pub(crate) fn internal_error(uri: &Uri, error: &str) -> Response<Body> {
+    let uri = uri.path_and_query().map_or("", |it| it.as_str());
+    let text = format!("Internal Server Error: {}: {error}\n", quote(uri));
+    let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    nosniff_text(500, &escaped)
 }
 
 /// Adds a `Warning` header for each warning.

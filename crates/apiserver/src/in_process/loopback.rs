@@ -11,9 +11,9 @@ use tower_service::Service;
 
 use crate::auth::authentication::User;
 use crate::auth::authorization::masters;
-use crate::cache::catalog::ServedResource;
 use crate::in_process::InProcessClient;
 use crate::in_process::handler::Handler;
+use crate::storage::catalog::ServedResource;
 use machinery::{Object, Value, codec};
 
 /// See the [module documentation](self).

@@ -3,7 +3,7 @@
 use std::future::ready;
 use std::pin::Pin;
 
-use crate::cache::hooks::Reservation;
+use crate::storage::hooks::Reservation;
 use machinery::{Object, Status};
 
 /// The result of an admission, which may wait for webhooks.

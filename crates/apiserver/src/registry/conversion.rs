@@ -10,9 +10,9 @@
 use std::sync::Arc;
 
 use super::scope::RequestScope;
-use crate::cache::conversion;
-use crate::cache::conversion::{convert_locally, needs_conversion};
 use crate::cache::watch_cache::{Change, Entry};
+use crate::storage::conversion;
+use crate::storage::conversion::{convert_locally, needs_conversion};
 use machinery::{Object, Status};
 use types::resource::Shape;
 

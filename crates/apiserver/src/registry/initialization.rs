@@ -18,7 +18,6 @@ use tokio::time::Instant;
 use super::WriteOutcome;
 use super::scope::RequestScope;
 use crate::cache::watch_cache::{Change, Entry};
-use crate::request::options::parse_i64;
 use keel::Timestamp;
 use machinery::Status;
 use machinery::meta::initializers;
@@ -44,19 +43,13 @@ pub(crate) struct InitializationWait {
 }
 
 impl InitializationWait {
-    /// Reads the wait from the options of the request.
-    pub(crate) fn of(scope: &RequestScope) -> Result<Self, Status> {
-        if scope.includes_uninitialized() {
-            return Ok(Self { until: None });
-        }
-        let timeout = match scope.query.text("timeoutSeconds") {
-            "" => DEFAULT_TIMEOUT,
-            text => match u64::try_from(parse_i64(text)?) {
-                Ok(0) | Err(_) => DEFAULT_TIMEOUT,
-                Ok(seconds) => Duration::from_secs(seconds),
-            },
-        };
-        Ok(Self { until: Some(scope.storage.clock.now() + timeout) })
+    /// No wait: the client requests objects with pending initializers too.
+    pub(crate) const NONE: Self = Self { until: None };
+
+    /// A wait that starts now.
+    pub(crate) fn start(scope: &RequestScope, timeout: Option<Duration>) -> Self {
+        let timeout = timeout.unwrap_or(DEFAULT_TIMEOUT);
+        Self { until: Some(scope.storage.clock.now() + timeout) }
     }
 
     /// Waits until a new object is initialized, and returns the initialized object.

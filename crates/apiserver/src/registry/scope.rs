@@ -1,5 +1,5 @@
 //! [`RequestScope`]: the resource, version, object and user of a read or a write of stored objects.
-//! It does not depend on HTTP.
+//! It does not depend on HTTP: endpoints parse the options of a request and pass them on.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,12 +7,12 @@ use tokio::time::Instant;
 
 use super::pending_writes::PendingWrites;
 use crate::auth::authentication::User;
-use crate::cache::catalog::ServedResource;
-use crate::cache::storage::Storage;
 use crate::flow_control::SeatHandle;
-use crate::http::warnings::Warnings;
 use crate::registry::errors;
-use crate::request::{Query, ResourcePath, Verb};
+use crate::request::warnings::Warnings;
+use crate::request::{ResourcePath, Verb};
+use crate::storage::Storage;
+use crate::storage::catalog::ServedResource;
 use machinery::{ErrorList, GroupResource, Status, Value};
 use types::Resource;
 use types::resource::Version;
@@ -31,8 +31,6 @@ pub(crate) struct RequestScope {
     pub served: Arc<ServedResource>,
     /// The index of the version that the path names.
     pub version: usize,
-    /// The options of the request.
-    pub query: Query,
     /// The field manager of the request.
     pub field_manager: String,
     /// The time by which the request must be answered.
@@ -42,7 +40,7 @@ pub(crate) struct RequestScope {
     /// The seat of the request in flow control, which is lent to other requests while it waits for
     /// a webhook.
     pub seat: SeatHandle,
-    /// The Warning headers of the response.
+    /// The warnings of the response.
     warnings: Arc<Mutex<Warnings>>,
     /// The path and value of each empty list and map that the client sent.
     sent_empty: Mutex<Vec<(String, Value)>>,
@@ -57,7 +55,6 @@ pub(crate) struct ScopeParts {
     pub user: User,
     pub verb: Verb,
     pub path: ResourcePath,
-    pub query: Query,
     pub field_manager: String,
     pub deadline: Instant,
     pub writes: PendingWrites,
@@ -67,8 +64,7 @@ pub(crate) struct ScopeParts {
 impl RequestScope {
     /// The scope of a request for `served`. A deprecated version adds a warning.
     pub(crate) fn new(parts: ScopeParts, served: Arc<ServedResource>, version: usize) -> Self {
-        let ScopeParts { storage, user, verb, path, query, field_manager, deadline, writes, seat } =
-            parts;
+        let ScopeParts { storage, user, verb, path, field_manager, deadline, writes, seat } = parts;
         let mut warnings = Warnings::default();
         served.version(version).deprecation.iter().for_each(|it| warnings.add(it.clone()));
         Self {
@@ -78,7 +74,6 @@ impl RequestScope {
             path,
             served,
             version,
-            query,
             field_manager,
             deadline,
             writes,
@@ -103,7 +98,6 @@ impl RequestScope {
             path,
             served: Arc::clone(served),
             version,
-            query: self.query.clone(),
             field_manager: self.field_manager.clone(),
             deadline: self.deadline,
             writes: self.writes.clone(),
@@ -163,7 +157,7 @@ impl RequestScope {
         Status::invalid(&self.resource().group_kind(), name, &errors)
     }
 
-    /// Adds a Warning header to the response. A repeated warning is sent once.
+    /// Adds a warning to the response. A repeated warning is sent once.
     pub(crate) fn warn(&self, warning: String) {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).add(warning);
     }
@@ -182,10 +176,5 @@ impl RequestScope {
             group_resource.group.clone_from(group);
         }
         Status::not_found(&group_resource, &self.path.name)
-    }
-
-    /// Whether the client requests objects with pending initializers too.
-    pub(crate) fn includes_uninitialized(&self) -> bool {
-        self.query.flag("includeUninitialized")
     }
 }

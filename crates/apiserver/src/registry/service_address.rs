@@ -24,8 +24,8 @@ use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::cache::hooks::{BeginWrite, Reservation};
 use crate::cache::watch_cache::ResourceCache;
+use crate::storage::hooks::{BeginWrite, Reservation};
 use allocator_state::{AddressRequest, Allocated, AllocatorState, Network, Services};
 use dry_run::DryRunPorts;
 use keel::Entropy;

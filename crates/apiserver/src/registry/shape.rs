@@ -3,8 +3,8 @@
 
 use super::conversion::memory_version;
 use super::scope::RequestScope;
-use crate::cache::catalog::ServedResource;
-use crate::cache::conversion::convert_locally;
+use crate::storage::catalog::ServedResource;
+use crate::storage::conversion::convert_locally;
 use machinery::codec::{self, Literals};
 use machinery::{Map, Object, Value};
 use types::Type;

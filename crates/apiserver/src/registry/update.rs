@@ -12,12 +12,12 @@ use super::{
     ManagedFields, WriteOutcome, initialization, remove_self_link, spec_differs,
     stored_bytes_within_limit,
 };
-use crate::cache::hooks::Reservation;
 use crate::cache::watch_cache::Entry;
 use crate::registry::errors;
 use crate::registry::{field_manager, validation};
 use crate::request::Verb;
 use crate::request::options::parse_revision;
+use crate::storage::hooks::Reservation;
 use machinery::meta::initializers;
 use machinery::{ErrorList, GroupKind, Object, Path, Status};
 use store::{Error, Expect, Record};

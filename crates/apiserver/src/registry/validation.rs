@@ -1,31 +1,21 @@
 //! Validates objects: first the schema, then the rules of the kind.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use super::UpdateStrategy;
 use super::scope::RequestScope;
 use kinds::apiextensions;
 use machinery::meta::{self, initializers};
 use machinery::{ErrorList, FieldError, Object, Path, names};
-use schema::{SchemaMemory, Structural};
+use schema::Structural;
 use types::Resource;
 use types::resource::Shape;
-
-/// The groups whose objects can have finalizers with any name. Upstream: separate servers serve
-/// these groups, and do not require a qualified or known finalizer.
-const UNRESTRICTED_FINALIZER_GROUPS: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
-
-fn restricts_finalizers(resource: &Resource) -> bool {
-    resource.conventions.restricts_finalizers
-        && !UNRESTRICTED_FINALIZER_GROUPS.contains(&resource.group.as_str())
-}
 
 /// Validates the metadata of a new object.
 pub(crate) fn validate_metadata(resource: &Resource, object: &Object, errors: &mut ErrorList) {
     let name = resource.strategy.validate_name;
     meta::validate_object_meta(object, resource.namespaced, name, errors);
-    if restricts_finalizers(resource) {
+    if resource.conventions.restricts_finalizers {
         meta::validate_builtin_finalizers(object, errors);
     }
 }
@@ -60,7 +50,7 @@ pub(crate) fn validate_metadata_update(
         }
         return;
     }
-    if restricts_finalizers(resource) {
+    if resource.conventions.restricts_finalizers {
         meta::validate_builtin_finalizers(new, errors);
     }
     let known: HashSet<FieldError> = errors.iter().cloned().collect();
@@ -84,7 +74,6 @@ pub(crate) fn validate_create(scope: &RequestScope, object: &Object, errors: &mu
         None => (resource.strategy.validate)(object, errors),
     }
     run_hook(scope, object, None, errors);
-    validate_schema_memory(scope, object, errors);
 }
 
 /// Validates an update. An uninitialized object is validated as a new one, so that immutable fields
@@ -128,57 +117,13 @@ pub(crate) fn validate_update(
     }
     if matches!(strategy, UpdateStrategy::Main) {
         run_hook(scope, new, Some(old), errors);
-        if new.map().get("spec") != old.map().get("spec") {
-            validate_schema_memory(scope, new, errors);
-        }
     }
 }
 
 /// Runs the validation hook of the resource, if it has one.
 fn run_hook(scope: &RequestScope, new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     if let Some(validate) = scope.served.hooks.validate {
-        validate(new, old, errors);
-    }
-}
-
-/// The maximum memory of the compiled patterns and rules of all CRDs together, approximately in
-/// bytes.
-const MAX_SCHEMA_MEMORY: usize = 1 << 30;
-
-/// Rejects a CRD if its compiled patterns and rules, together with those of all other CRDs, need
-/// too much memory.
-fn validate_schema_memory(scope: &RequestScope, object: &Object, errors: &mut ErrorList) {
-    if scope.resource().group != "apiextensions.k8s.io" || !errors.is_empty() {
-        return;
-    }
-    let patterns = &scope.storage.patterns;
-    let Ok(crd) = apiextensions::resource_with(object, patterns) else { return };
-    let catalog = scope.storage.catalog.load();
-    let others = catalog.served().iter().map(|it| &*it.resource);
-    let others = others.filter(|it| (&it.group, &it.plural) != (&crd.group, &crd.plural));
-    let mut memory = SchemaMemory::default();
-    for resource in others.chain([&crd]) {
-        add_schemas(resource, &mut memory);
-    }
-    let total = memory.bytes();
-    if total > MAX_SCHEMA_MEMORY {
-        let detail = format!(
-            "the patterns and rules of all CRDs would need {total} bytes, limit is {MAX_SCHEMA_MEMORY}"
-        );
-        errors.forbidden(&Path::root("spec").child("versions"), &detail);
-    }
-}
-
-/// Adds the distinct schemas of a resource's versions.
-fn add_schemas<'a>(resource: &'a Resource, memory: &mut SchemaMemory<'a>) {
-    let mut added: Vec<&Arc<Structural>> = Vec::new();
-    for version in &resource.versions {
-        if let Shape::Structural(schema) = &version.shape
-            && !added.iter().any(|it| Arc::ptr_eq(it, schema))
-        {
-            memory.add(schema);
-            added.push(schema);
-        }
+        validate(&scope.storage, new, old, errors);
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::num::{IntErrorKind, ParseIntError};
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::request::Query;
 use machinery::field_path::quote;
@@ -19,13 +20,26 @@ pub(crate) enum FieldValidation {
     Strict,
 }
 
+impl FieldValidation {
+    /// The text in options.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Ignore => "Ignore",
+            Self::Warn => "Warn",
+            Self::Strict => "Strict",
+        }
+    }
+}
+
 /// The options of create, update and patch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WriteOptions {
     /// Whether the request is processed without a write to the store.
     pub dry_run: bool,
-    /// The treatment of unknown and duplicate fields.
-    pub field_validation: FieldValidation,
+    /// The field manager; "" if the request has none.
+    pub field_manager: String,
+    /// The treatment of unknown and duplicate fields; None if the request has none.
+    pub field_validation: Option<FieldValidation>,
 }
 
 impl WriteOptions {
@@ -60,17 +74,24 @@ impl WriteOptions {
         let values: Vec<&str> = query.all("dryRun").collect();
         let dry_run = validate_dry_run(&values, &mut errors);
         let field_validation = match query.text("fieldValidation") {
-            "" | "Warn" => FieldValidation::Warn,
-            "Ignore" => FieldValidation::Ignore,
-            "Strict" => FieldValidation::Strict,
+            "" => None,
+            "Warn" => Some(FieldValidation::Warn),
+            "Ignore" => Some(FieldValidation::Ignore),
+            "Strict" => Some(FieldValidation::Strict),
             other => {
                 let path = Path::root("fieldValidation");
                 errors.not_supported(&path, other, &["", "Ignore", "Strict", "Warn"]);
-                FieldValidation::Warn
+                None
             }
         };
         reject_invalid(kind, &errors)?;
-        Ok(Self { dry_run, field_validation })
+        let field_manager = query.text("fieldManager").to_owned();
+        Ok(Self { dry_run, field_manager, field_validation })
+    }
+
+    /// The treatment of unknown and duplicate fields, which is a warning by default.
+    pub(crate) fn field_validation(&self) -> FieldValidation {
+        self.field_validation.unwrap_or(FieldValidation::Warn)
     }
 }
 
@@ -232,6 +253,18 @@ fn propagation(
             let known = ["Foreground", "Background", "Orphan", "nil"];
             errors.not_supported(&path, other, &known);
             None
+        }
+    }
+}
+
+/// Parses `timeoutSeconds`, the time for which a creation waits for initializers; None if it is absent
+/// or not positive.
+pub(crate) fn parse_initialization_timeout(query: &Query) -> Result<Option<Duration>, Status> {
+    match query.text("timeoutSeconds") {
+        "" => Ok(None),
+        text => {
+            let seconds = u64::try_from(parse_i64(text)?).unwrap_or(0);
+            Ok((seconds > 0).then_some(Duration::from_secs(seconds)))
         }
     }
 }

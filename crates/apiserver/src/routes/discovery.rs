@@ -10,14 +10,15 @@ use base64::prelude::BASE64_STANDARD;
 use http::request::Parts as Head;
 use http::{HeaderMap, Response};
 
-use crate::cache::catalog::{Catalog, Group, ServedResource};
 use crate::http::body::Body;
 use crate::http::headers;
 use crate::http::negotiation::{EndpointRestrictions, negotiate};
 use crate::http::response;
 use crate::plane::Plane;
 use crate::request::Query;
+use crate::storage::catalog::{Catalog, Group, ServedResource};
 use machinery::{GroupVersion, Status, Value, json};
+use types::resource::Conventions;
 
 /// The verbs of custom resources whose CRD is being deleted.
 const TERMINATING_VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "watch"];
@@ -136,7 +137,7 @@ fn with_remotes<'a>(plane: &Plane, catalog: &'a Catalog) -> Cow<'a, [Group]> {
                 .position(|it| !is_before(it))
                 .unwrap_or(groups.len());
             priorities.insert(index, priority);
-            groups.insert(index, Group::new(name, true));
+            groups.insert(index, Group::new(name, &Conventions::CUSTOM));
             index
         });
         let versions = &mut groups[index].versions;
@@ -169,7 +170,7 @@ pub(crate) fn resources(
     let catalog = plane.storage.catalog.load();
     if !catalog.has_version(group, version) {
         return match catalog.group(group) {
-            Some(group) if !group.custom => Err(Status::no_such_resource()),
+            Some(group) if !group.conventions.plain_not_found => Err(Status::no_such_resource()),
             _ => Ok(response::page_not_found()),
         };
     }

@@ -15,12 +15,12 @@ use http::header::{
 };
 use http::{HeaderMap, Response, StatusCode};
 
-use crate::cache::catalog::Catalog;
-use crate::cache::documents::{Compressed, Format};
 use crate::http::body::Body;
 use crate::http::{compression, headers, response};
 use crate::plane::Plane;
 use crate::request::Query;
+use crate::storage::catalog::Catalog;
+use crate::storage::documents::{Compressed, Format};
 use documents::OpenApiDocuments;
 use machinery::codec::media::parse_accept;
 

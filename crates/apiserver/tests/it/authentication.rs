@@ -39,7 +39,7 @@ async fn users_without_rights_can_read_only_health() {
     let anonymous = plane.unauthenticated();
     assert_eq!(anonymous.get("/readyz").await.0, 200);
     assert_eq!(anonymous.get("/version").await.0, 200);
-    for path in [CONFIG_MAPS, "/apis", "/metrics"] {
+    for path in [CONFIG_MAPS, "/apis", "/metrics", "/readyz/etcd", "/version/x"] {
         let (code, status) = anonymous.get(path).await;
         assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")), "{path}");
         let message = status["message"].as_str().unwrap();

@@ -43,6 +43,7 @@ mod expression_variables;
 mod unstored;
 mod admission_plugins;
 mod authentication;
+mod authorizers;
 mod unreadable;
 mod aggregation;
 mod aggregation_checks;

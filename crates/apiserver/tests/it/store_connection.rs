@@ -100,6 +100,9 @@ async fn readyz_fails_while_the_store_cannot_be_reached() {
     for check in ["/readyz", "/readyz/etcd", "/readyz/watch-cache", "/livez", "/livez/etcd"] {
         assert_eq!(code(&plane, check).await, 500, "{check}");
     }
+    let etcd = &plane.read("/api/v1/componentstatuses/etcd-0").await["conditions"][0];
+    let error = "the store is unavailable";
+    assert_eq!(etcd, &json!({"type": "Healthy", "status": "False", "error": error}));
     // The watch cache recovers without a restart.
     assert_eq!(code(&plane, "/livez/watch-cache").await, 200);
     store.end_fault();

@@ -5,7 +5,7 @@ use crate::table;
 use machinery::fields::{default_text, flag, keep, list, list_mut, part, text, texts, top};
 use machinery::{Object, Value, json};
 use types::columns::{NAME, column, wide};
-use types::resource::{Column, Columns, DeletionHooks, Resource, Strategy, Version};
+use types::resource::{Column, Columns, Conventions, DeletionHooks, Resource, Strategy, Version};
 
 /// Delays the deletion of a CRD until all objects of its kind are deleted.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -36,6 +36,7 @@ pub fn resource() -> Resource {
         categories: vec!["api-extensions".to_owned()],
         namespaced: false,
         prefix: format!("/registry/{GROUP}/customresourcedefinitions"),
+        conventions: &Conventions::EXTENSION,
         ..resource
     }
 }
@@ -48,6 +49,8 @@ pub(super) static STRATEGY: Strategy = Strategy {
     validate_status: |new, _, errors| validate::validate_status(new, errors),
     generation: true,
     unconditional_update: false,
+    // Patterns in a short CRD can be slow to compile.
+    expensive_writes: true,
     returns_deleted: true,
     deletion: Some(&DeletionHooks { begin: begin_deletion, held: |_| false }),
     convert: Some(v1beta1::convert),

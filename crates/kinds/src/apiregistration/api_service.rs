@@ -11,8 +11,8 @@ use machinery::fields::{at, default_value, flag, keep, list, map_mut, number, pa
 use machinery::{ErrorList, Object, Path, Value, json, names};
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{
-    Column, Columns, Now, Resource, Strategy, Version, drop_status, keep_all_but_status,
-    keep_status,
+    Column, Columns, Conventions, Now, Resource, Strategy, Version, drop_status,
+    keep_all_but_status, keep_status,
 };
 
 /// The resource of the kind `APIService`.
@@ -25,6 +25,7 @@ pub fn resource() -> Resource {
         namespaced: false,
         categories: vec!["api-extensions".to_owned()],
         prefix: "/registry/apiregistration.k8s.io/apiservices".to_owned(),
+        conventions: &Conventions::EXTENSION,
         ..table::resource("apiregistration.k8s.io", "APIService", "apiservices", &STRATEGY, version)
     }
 }

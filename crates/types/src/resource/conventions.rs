@@ -2,8 +2,8 @@
 //!
 //! Upstream serves a built-in kind by routes that are installed at startup and by Go structs, a
 //! custom one by a single handler that parses paths and by untyped maps. The differences are
-//! visible to clients. Each difference is one field here, and no other code depends on the origin
-//! of a kind.
+//! visible to clients. Each difference is one field here. The code that serves requests reads these
+//! fields, and not the origin of a kind.
 //!
 //! ```
 //! use types::resource::Conventions;
@@ -12,7 +12,7 @@
 //! ```
 
 /// See the [module documentation](self).
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact about the kind, not a state")]
 pub struct Conventions {
     /// The kind comes and goes with a CRD while the server runs. A request waits until the catalog
@@ -34,6 +34,8 @@ pub struct Conventions {
     pub routes_names: bool,
     /// The answer to a method that is not allowed names the verb and the resource.
     pub names_refused_verb: bool,
+    /// The document of a group version is served for GET only.
+    pub restricts_discovery_methods: bool,
     /// The router checks the `Accept` header before the handler does, and objects are available
     /// as protobuf.
     pub negotiated_by_router: bool,
@@ -44,6 +46,8 @@ pub struct Conventions {
     /// Lists have no Go type: their fields are sorted, `continue` is always written, and each item
     /// has `apiVersion` and `kind`.
     pub unstructured_lists: bool,
+    /// A strategic merge patch is accepted.
+    pub supports_strategic_merge: bool,
     /// Fields that the schema does not have are pruned from the result of a mutating policy,
     /// instead of being an error.
     pub prunes_policy_results: bool,
@@ -109,9 +113,11 @@ impl Conventions {
         hides_writes_to_all_namespaces: false,
         routes_names: true,
         names_refused_verb: false,
+        restricts_discovery_methods: true,
         negotiated_by_router: true,
         requires_type_meta: false,
         unstructured_lists: false,
+        supports_strategic_merge: true,
         prunes_policy_results: false,
         works_in_request_version: false,
         isolates_status: false,
@@ -134,6 +140,10 @@ impl Conventions {
         crd_openapi: false,
     };
 
+    /// Those of CRDs and API services, which upstream serves by two servers of their own. These do
+    /// not restrict finalizers.
+    pub const EXTENSION: Self = Self { restricts_finalizers: false, ..Self::BUILT_IN };
+
     /// Those of custom resources.
     pub const CUSTOM: Self = Self {
         dynamic: true,
@@ -143,9 +153,11 @@ impl Conventions {
         hides_writes_to_all_namespaces: true,
         routes_names: false,
         names_refused_verb: true,
+        restricts_discovery_methods: false,
         negotiated_by_router: false,
         requires_type_meta: true,
         unstructured_lists: true,
+        supports_strategic_merge: false,
         prunes_policy_results: true,
         works_in_request_version: true,
         isolates_status: true,

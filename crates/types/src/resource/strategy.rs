@@ -33,6 +33,8 @@ pub struct Strategy {
     pub generation: bool,
     /// Whether an update without a `resourceVersion` overwrites the stored object.
     pub unconditional_update: bool,
+    /// A write needs much CPU time even if the object is small.
+    pub expensive_writes: bool,
     /// Whether an update of an object that does not exist creates it.
     pub create_on_update: bool,
     /// The grace period of a deletion in seconds, computed from the stored object; None for kinds
@@ -177,6 +179,7 @@ impl Strategy {
         validate_name: machinery::names::dns1123_subdomain,
         generation: false,
         unconditional_update: true,
+        expensive_writes: false,
         create_on_update: false,
         grace_period: None,
         returns_deleted: false,

@@ -1,7 +1,7 @@
 //! The CEL types of kinds, as in their published schemas. A field without a type in the schema,
 //! such as a quantity, which may be a string or a number, is not declared.
 
-use crate::cache::catalog::ServedResource;
+use crate::storage::catalog::ServedResource;
 use ::types::resource;
 use ::types::{Container, Field, Item, Type};
 use cel::{DeclKind, DeclType, Object};

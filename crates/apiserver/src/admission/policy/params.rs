@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::policy_spec::text;
-use crate::cache::catalog::{Catalog, ServedResource};
-use crate::cache::conversion;
-use crate::cache::storage::Storage;
 use crate::cache::watch_cache::Entry;
+use crate::storage::Storage;
+use crate::storage::catalog::{Catalog, ServedResource};
+use crate::storage::conversion;
 use machinery::selector::LabelSelector;
 use machinery::{Object, Value};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{GROUP, type_checking};
-use crate::cache::storage::Storage;
 use crate::in_process::loopback::LoopbackClient;
+use crate::storage::Storage;
 use machinery::{Object, Value, json};
 
 /// The delay before a failed write is retried.

@@ -13,7 +13,7 @@ use super::compiler::Compiler;
 use super::kind_types;
 use super::params::ParamKind;
 use super::policy_spec::text;
-use crate::cache::catalog::{Catalog, ServedResource};
+use crate::storage::catalog::{Catalog, ServedResource};
 use cel::DeclType;
 use machinery::{Map, Object, Value, json};
 

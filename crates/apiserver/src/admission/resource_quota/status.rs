@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use super::{ParsedQuota, stored_usage};
 use crate::admission::Admission;
-use crate::cache::catalog::{Catalog, ServedResource};
-use crate::cache::storage::Storage;
 use crate::cache::watch_cache::{Entry, Snapshot};
 use crate::in_process::loopback::LoopbackClient;
+use crate::storage::Storage;
+use crate::storage::catalog::{Catalog, ServedResource};
 use keel::{Clock, ClockInstant};
 use kinds::core::resource_quota::usage::Evaluator;
 use machinery::{Map, Value, json};

@@ -1,8 +1,8 @@
 //! [`UsageCounter`]: the usage of one quota by the stored objects of one resource. It follows the
 //! change log of the resource, so that a request does not count all objects.
 
-use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::{Entry, Snapshot};
+use crate::storage::catalog::ServedResource;
 use kinds::core::resource_quota::usage::{Amounts, Evaluator, Quota, Scope, add};
 use machinery::Object;
 use machinery::quantity::Quantity;

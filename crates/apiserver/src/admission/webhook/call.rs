@@ -77,7 +77,7 @@ pub(super) async fn call_webhook(
 ) -> Result<ReviewResponse, WebhookError> {
     let scope = attributes.scope;
     let internal = |status| WebhookError::Internal(Box::new(status));
-    webhook.check_dry_run(attributes.dry_run).map_err(internal)?;
+    webhook.check_dry_run(attributes.options.is_dry_run()).map_err(internal)?;
     let version = webhook.review_version.ok_or(WebhookError::Calling(CallError::Version))?;
     let uid = scope.storage.entropy.uuid();
     let body = version.encode_request(invocation.to_request(&uid));

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Attributes, Authorizer, Decision, Rules};
+use super::default_rules::matches_path;
+use super::{Attributes, Authorization, Authorizer, Decision, Rules};
 use crate::auth::authentication::{AUTHENTICATED, User};
 use machinery::json;
 
@@ -138,11 +139,11 @@ impl PolicyFile {
 }
 
 impl Authorizer for PolicyFile {
-    fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
+    fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> Authorization<'a> {
         if self.0.iter().any(|it| it.allows(attributes)) {
-            return Decision::Allow("".into());
+            return Decision::allow().into();
         }
-        Decision::NoOpinion("No policy matched.".into())
+        Decision::no_opinion("No policy matched.").into()
     }
 
     fn rules(&self, user: &User, namespace: &str, rules: &mut Rules) {
@@ -183,7 +184,7 @@ impl Policy {
                     && is_match(&self.resource, target.resource)
                     && is_match(&self.api_group, target.group)
             }
-            None => self.matches_path(attributes.path),
+            None => matches_path(&self.non_resource_path, attributes.path),
         }
     }
 
@@ -192,13 +193,6 @@ impl Policy {
         let is_user = self.user.is_empty() || self.user == user.name;
         let is_group = self.group.is_empty() || user.is_in(&self.group);
         (!self.user.is_empty() || !self.group.is_empty()) && is_user && is_group
-    }
-
-    /// Whether the policy's path (`/metrics`, or `/logs/*` for all paths under it) matches.
-    fn matches_path(&self, path: &str) -> bool {
-        let pattern = self.non_resource_path.as_str();
-        pattern == path
-            || (pattern.ends_with('*') && path.starts_with(pattern.trim_end_matches('*')))
     }
 }
 
@@ -220,7 +214,11 @@ mod tests {
     fn allows(spec: &str, user: &User, method: &Method, path: &str) -> bool {
         let policies = PolicyFile::parse(&policy(spec)).unwrap();
         let info = RequestInfo::parse(method, path, &Query::default()).unwrap();
-        policies.authorize(&Attributes::new(user, &info)).is_allowed()
+        let attributes = Attributes::new(user, &info);
+        let Authorization::Ready(decision) = policies.authorize(&attributes) else {
+            panic!("the policies are in memory");
+        };
+        decision.is_allowed()
     }
 
     #[test]

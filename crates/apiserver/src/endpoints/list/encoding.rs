@@ -16,8 +16,6 @@ use bytes::Bytes;
 use http::Response;
 use serde::Serialize;
 
-use crate::cache::catalog::ServedResource;
-use crate::cache::conversion::convert_locally;
 use crate::cache::watch_cache::{Entry, Head};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::object_response;
@@ -27,6 +25,8 @@ use crate::endpoints::table::RowWriter;
 use crate::http::body::Body;
 use crate::http::negotiation::{Media, MediaTypeOptions, Representation, list_as_object};
 use crate::http::response;
+use crate::storage::catalog::ServedResource;
+use crate::storage::conversion::convert_locally;
 use machinery::{Object, Status, Value, codec, json};
 use types::Ordered;
 use types::resource::Shape;

@@ -36,12 +36,14 @@ pub(in super::super) struct ParsedPatch {
 
 /// Parses a patch without a validation of its content.
 pub(in super::super) fn parse(cx: &RequestContext, body: &[u8]) -> Result<ParsedPatch, Status> {
-    let typed = matches!(cx.scope.version().shape, Shape::Typed(_));
+    let supports_strategic_merge = cx.scope.resource().conventions.supports_strategic_merge;
     let patch_type = match media(cx) {
         JSON => PatchType::Json,
         MERGE => PatchType::Merge,
-        STRATEGIC if typed => PatchType::StrategicMerge,
-        _ if !typed => return Err(decode::unsupported_media_type(&[JSON, MERGE, APPLY])),
+        STRATEGIC if supports_strategic_merge => PatchType::StrategicMerge,
+        _ if !supports_strategic_merge => {
+            return Err(decode::unsupported_media_type(&[JSON, MERGE, APPLY]));
+        }
         _ => {
             let mut status =
                 Status::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type");

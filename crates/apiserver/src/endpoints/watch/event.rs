@@ -128,7 +128,7 @@ fn encoding_group(cx: &RequestContext) -> EncodingGroup {
         (Media::Protobuf, _) => 2,
         (_, Representation::Object) => 0,
         (_, Representation::PartialObjectMetadata | Representation::PartialObjectMetadataList) => 3,
-        (_, Representation::Table) => match cx.scope.query.text("includeObject") {
+        (_, Representation::Table) => match cx.query.text("includeObject") {
             "Object" => 4,
             "None" => 6,
             _ => 8,

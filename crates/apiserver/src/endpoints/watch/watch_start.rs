@@ -17,7 +17,7 @@ const UNCHARGED_BYTES: usize = 2 << 10;
 /// Charges the user for the parts of the request that a watch keeps: the query and its selectors.
 /// Fails if the user has too many unread responses.
 pub(super) fn charge(cx: &RequestContext, selection: &Selection) -> Result<Option<Charge>, Status> {
-    let bytes = cx.scope.query.heap_size() + selection.heap_size();
+    let bytes = cx.query.heap_size() + selection.heap_size();
     if bytes <= UNCHARGED_BYTES {
         return Ok(None);
     }
@@ -40,7 +40,7 @@ pub(super) struct WatchStart {
 impl WatchStart {
     /// Parses the parameters of a request.
     pub(super) fn parse(cx: &RequestContext) -> Result<Self, Status> {
-        let text = cx.scope.query.text("resourceVersion");
+        let text = cx.query.text("resourceVersion");
         let revision = match text {
             "" => 0,
             text => parse_revision(text).map_err(|why| {
@@ -48,11 +48,11 @@ impl WatchStart {
                 Status::unclassified(format!("resourceVersion: Invalid value: {text}: {why}"))
             })?,
         };
-        let initial = match cx.scope.query.get("sendInitialEvents") {
-            Some(_) => cx.scope.query.flag("sendInitialEvents"),
+        let initial = match cx.query.get("sendInitialEvents") {
+            Some(_) => cx.query.flag("sendInitialEvents"),
             None => revision == 0,
         };
-        let bookmarks = cx.scope.query.flag("allowWatchBookmarks");
+        let bookmarks = cx.query.flag("allowWatchBookmarks");
         Ok(Self {
             revision,
             initial,
@@ -64,14 +64,13 @@ impl WatchStart {
 
 /// Validates the options of a watch. Upstream: apis/meta/internalversion/validation, for watches.
 pub(super) fn validate_options(cx: &RequestContext) -> Result<(), Status> {
-    let mut matching = cx.scope.query.text("resourceVersionMatch");
+    let mut matching = cx.query.text("resourceVersionMatch");
     let path = Path::root("resourceVersionMatch");
     let mut errors = ErrorList::new();
-    let mut initial = cx.scope.query.get("sendInitialEvents").is_some();
+    let mut initial = cx.query.get("sendInitialEvents").is_some();
     // Upstream: a watch without a revision has initial events, and is validated as if it had
     // requested them.
-    if !initial && matching.is_empty() && matches!(cx.scope.query.text("resourceVersion"), "" | "0")
-    {
+    if !initial && matching.is_empty() && matches!(cx.query.text("resourceVersion"), "" | "0") {
         (initial, matching) = (true, "NotOlderThan");
     }
     if initial && matching != "NotOlderThan" {
@@ -86,7 +85,7 @@ pub(super) fn validate_options(cx: &RequestContext) -> Result<(), Status> {
     if !matches!(matching, "" | "NotOlderThan") {
         errors.not_supported(&path, matching, &["NotOlderThan"]);
     }
-    if !matching.is_empty() && !cx.scope.query.text("continue").is_empty() {
+    if !matching.is_empty() && !cx.query.text("continue").is_empty() {
         errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
     }
     reject_invalid_list_options(&errors)

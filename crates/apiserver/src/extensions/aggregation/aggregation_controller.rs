@@ -19,11 +19,11 @@ use super::proxy::headers;
 use super::schedule::{CheckOutcome, CheckSchedule, Due};
 use super::{Aggregation, GROUP, RemoteApiService};
 use crate::auth::authorization::masters;
-use crate::cache::catalog::Catalog;
 use crate::cache::watch_cache::{Snapshot, Subscription};
 use crate::in_process::loopback::LoopbackClient;
 use crate::outbound;
 use crate::outbound::service::ServiceError;
+use crate::storage::catalog::Catalog;
 
 /// The resources that determine the addresses of services.
 const ADDRESS_RESOURCES: [(&str, &str); 3] =

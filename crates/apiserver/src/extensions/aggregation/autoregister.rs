@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 
 use super::SERVICES;
-use crate::cache::catalog::{Catalog, Group};
 use crate::cache::watch_cache::Snapshot;
 use crate::in_process::loopback::LoopbackClient;
+use crate::storage::catalog::{Catalog, Group};
 use machinery::{Object, Value, json};
+use types::resource::Conventions;
 
 /// The label of the objects that this server manages; the value is the kind of management.
 const AUTOMANAGED_LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
@@ -41,15 +42,15 @@ pub(super) async fn register_local_versions(
 ) {
     let mut wanted: BTreeMap<String, LocalVersion<'_>> = BTreeMap::new();
     for group in catalog.groups().iter().filter(|it| it.name != super::GROUP) {
-        let served = group.versions.iter().map(|version| (version, group.custom));
+        let served = group.versions.iter().map(|version| (version, group.conventions.dynamic));
         // Versions that CRDs add to a built-in group are registered like those of a custom group.
         let discovery_only = group.discovery_only.iter().map(|version| (version, true));
-        for (version, custom) in served.chain(discovery_only) {
+        for (version, is_dynamic) in served.chain(discovery_only) {
             let name = format!("{version}.{}", group.name);
-            wanted.insert(name, LocalVersion { group, version, custom });
+            wanted.insert(name, LocalVersion { group, version, is_dynamic });
         }
     }
-    let is_due = |it: &LocalVersion<'_>| it.custom || trigger == Trigger::Start;
+    let is_due = |it: &LocalVersion<'_>| it.is_dynamic || trigger == Trigger::Start;
     let (mut changed, mut obsolete) = (Vec::new(), Vec::new());
     for entry in registered.entries.values() {
         let wanted = wanted.remove(entry.name());
@@ -80,14 +81,14 @@ pub(super) async fn register_local_versions(
 struct LocalVersion<'a> {
     group: &'a Group,
     version: &'a str,
-    /// Whether it is a version of custom resources.
-    custom: bool,
+    /// Whether it is a version of custom resources, which comes and goes while the server runs.
+    is_dynamic: bool,
 }
 
 impl LocalVersion<'_> {
     fn object(&self) -> Value {
-        if self.custom && !self.group.custom {
-            return object(&Group::new(&self.group.name, true), self.version);
+        if self.is_dynamic && !self.group.conventions.dynamic {
+            return object(&Group::new(&self.group.name, &Conventions::CUSTOM), self.version);
         }
         object(self.group, self.version)
     }
@@ -103,7 +104,7 @@ fn corrected(mut stored: Object, wanted: &Value) -> Option<Object> {
 }
 
 fn object(group: &Group, version: &str) -> Value {
-    let managed = if group.custom { MANAGED_ALWAYS } else { MANAGED_ON_START };
+    let managed = if group.conventions.dynamic { MANAGED_ALWAYS } else { MANAGED_ON_START };
     json!({
         "metadata": {"name": format!("{version}.{}", group.name), "labels": {AUTOMANAGED_LABEL: managed}},
         "spec": {
@@ -118,7 +119,7 @@ fn object(group: &Group, version: &str) -> Value {
 /// `crdregistration_controller.go`.
 fn version_priority(group: &Group, version: &str) -> i64 {
     match (group.name.as_str(), version) {
-        _ if group.custom => 100,
+        _ if group.conventions.dynamic => 100,
         ("", _) => 1,
         ("autoscaling", "v2") => 30,
         ("resource.k8s.io" | "flowcontrol.apiserver.k8s.io", "v1") => 21,

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::CRDS_PATH;
-use crate::cache::catalog::ServedResource;
-use crate::cache::creations::Creations;
-use crate::cache::storage::Storage;
 use crate::cache::watch_cache::ROOT;
 use crate::in_process::loopback::LoopbackClient;
+use crate::storage::Storage;
+use crate::storage::catalog::ServedResource;
+use crate::storage::creations::Creations;
 use kinds::apiextensions::{CLEANUP_FINALIZER, Termination, is_established};
 use machinery::{Object, Value};
 

@@ -10,12 +10,12 @@ use super::crd_tasks::{CrdTasks, TaskOutcome};
 use super::rewrite::Rewrite;
 use super::served_crd::{CrdState, ServedCrd, apply_schemas};
 use super::{CRDS_PATH, cleanup};
-use crate::cache::catalog::{Catalog, ServedResource};
-use crate::cache::conversion::Conversion;
-use crate::cache::creations::Creations;
-use crate::cache::storage::Storage;
 use crate::cache::watch_cache::{Entry, Snapshot, Subscription, raise};
 use crate::in_process::loopback::LoopbackClient;
+use crate::storage::Storage;
+use crate::storage::catalog::{Catalog, ServedResource};
+use crate::storage::conversion::Conversion;
+use crate::storage::creations::Creations;
 use keel::blocking;
 use kinds::apiextensions;
 use machinery::Object;
@@ -227,7 +227,7 @@ impl CrdController {
             .map(Arc::clone)
             .collect();
         let is_builtin = |it: &Arc<ServedResource>| {
-            current.group(&it.resource.group).is_some_and(|group| !group.custom)
+            current.group(&it.resource.group).is_some_and(|group| !group.conventions.dynamic)
         };
         let served_crds = self.served_crds.values().map(|it| Arc::clone(&it.served));
         let (discovery_only, custom): (Vec<_>, Vec<_>) = served_crds.partition(is_builtin);

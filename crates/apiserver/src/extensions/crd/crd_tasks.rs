@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::cache::storage::Storage;
+use crate::storage::Storage;
 use keel::{Clock, ClockInstant};
 use machinery::Object;
 

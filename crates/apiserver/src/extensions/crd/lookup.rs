@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cache::catalog::{Catalog, ServedResource};
-use crate::cache::storage::Storage;
 use crate::cache::watch_cache::ResourceCache;
 use crate::request::ResourcePath;
+use crate::storage::Storage;
+use crate::storage::catalog::{Catalog, ServedResource};
 use kinds::apiextensions;
 use store::Revision;
 
@@ -75,7 +75,7 @@ fn look_up(catalog: &Catalog, path: &ResourcePath) -> Option<FoundResource> {
 }
 
 fn is_builtin(catalog: &Catalog, group: &str) -> bool {
-    catalog.group(group).is_some_and(|it| !it.custom)
+    catalog.group(group).is_some_and(|it| !it.conventions.dynamic)
 }
 
 /// The revision of the stored CRD with the group and plural of a path.

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::cache::catalog::ServedResource;
-use crate::cache::creations::Creations;
+use crate::storage::catalog::ServedResource;
+use crate::storage::creations::Creations;
 use kinds::apiextensions::is_terminating;
 use machinery::{Object, Value};
 use types::Resource;

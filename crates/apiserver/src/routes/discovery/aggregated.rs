@@ -10,11 +10,11 @@ use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, Response};
 
 use super::{subresources, verbs};
-use crate::cache::catalog::{Catalog, Group, ServedResource};
 use crate::http::body::Body;
 use crate::http::headers;
 use crate::http::response;
 use crate::plane::Plane;
+use crate::storage::catalog::{Catalog, Group, ServedResource};
 use machinery::codec::media::parse_accept;
 use machinery::{Value, codec, json};
 use types::Ordered;

@@ -1,8 +1,8 @@
 //! The number of stored objects of each resource, read from the watch cache at each scrape.
 
-use crate::cache::catalog::Catalog;
 use crate::metrics::exposition;
 use crate::metrics::exposition::MetricType;
+use crate::storage::catalog::Catalog;
 
 /// Appends the number of objects of each stored resource.
 pub(super) fn append(text: &mut String, catalog: &Catalog) {

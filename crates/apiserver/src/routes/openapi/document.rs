@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use crate::cache::catalog::{Catalog, ServedResource};
 use crate::cache::watch_cache::Entry;
 use crate::routes::discovery;
 use crate::routes::version::MINOR;
+use crate::storage::catalog::{Catalog, ServedResource};
 use machinery::{GroupVersion, Map, Object, Value, json};
 use schema::openapi::{self, Descriptions, Kind, Subresource, swagger};
 use types::Resource;
@@ -20,7 +20,7 @@ pub(super) fn version_3(catalog: &Catalog, group: &str, version: &str) -> Value 
     let mut schemas = types::openapi::schemas(parts.types, &parts.versions);
     schemas.extend(parts.custom.into_iter().map(|it| (it.name, it.schema)));
     // Upstream: CRD documents have a different title, since another component builds them.
-    if catalog.group(group).is_some_and(|it| it.custom) {
+    if catalog.group(group).is_some_and(|it| it.conventions.crd_openapi) {
         openapi::document("Kubernetes CRD Swagger", "v0.1.0", parts.paths, schemas)
     } else {
         openapi::document("Kubernetes", &kubernetes_version(), parts.paths, schemas)

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use ring::digest::{Context, SHA512};
 
 use super::document;
-use crate::cache::catalog::Catalog;
-use crate::cache::documents::{Compressed, Format};
 use crate::cache::watch_cache::Head;
 use crate::routes::discovery::subresources;
+use crate::storage::catalog::Catalog;
+use crate::storage::documents::{Compressed, Format};
 use machinery::{Map, Value, json};
 use schema::openapi::gnostic;
 

@@ -14,10 +14,10 @@ use super::{
     Format, VARY, accepted_version_2_format, compressed, empty_response, set_header,
     unless_not_modified,
 };
-use crate::cache::catalog::Catalog;
 use crate::extensions::aggregation::{OpenApiPart, PathsAndDefinitions};
 use crate::http::body::Body;
 use crate::plane::Plane;
+use crate::storage::catalog::Catalog;
 use machinery::{Value, json};
 use schema::openapi::gnostic;
 

@@ -7,8 +7,8 @@ use http::header::ACCEPT_ENCODING;
 use http_body_util::BodyExt;
 
 use super::*;
-use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::ResourceCache;
+use crate::storage::catalog::ServedResource;
 use machinery::{Object, Value, json};
 use store::{Record, Revision};
 

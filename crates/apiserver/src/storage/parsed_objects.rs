@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::cache::storage::Storage;
 use crate::cache::watch_cache::{Entry, ResourceCache, Snapshot};
+use crate::storage::Storage;
 use keel::blocking;
 use machinery::Object;
 use store::Revision;

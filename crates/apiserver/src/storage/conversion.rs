@@ -15,9 +15,9 @@ mod webhook;
 
 pub(crate) use metrics::ConversionMetrics;
 
-use crate::cache::catalog::ServedResource;
-use crate::cache::storage::Storage;
 use crate::cache::watch_cache::Entry;
+use crate::storage::Storage;
+use crate::storage::catalog::ServedResource;
 use conversion_cache::ConversionCache;
 use machinery::{Object, Status, Value};
 use std::sync::Arc;

@@ -7,16 +7,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::cache::conversion::Conversion;
-use crate::cache::creations::{Creation, Creations};
-use crate::cache::documents::Documents;
-use crate::cache::hooks::Hooks;
 use crate::cache::watch_cache::ResourceCache;
+use crate::storage::conversion::Conversion;
+use crate::storage::creations::{Creation, Creations};
+use crate::storage::documents::Documents;
+use crate::storage::hooks::Hooks;
 use machinery::gvk::version_priority;
 use store::Revision;
 use types::Resource;
 use types::apply::CustomSchema;
-use types::resource::Version;
+use types::resource::{Conventions, Version};
 
 /// A served resource and the cache of its objects.
 pub(crate) struct ServedResource {
@@ -198,14 +198,15 @@ pub(crate) struct Group {
     /// The versions that CRDs add to a built-in group. Upstream: discovery lists them before the
     /// built-in versions, but requests go to the built-in API server, which does not serve them.
     pub discovery_only: Vec<String>,
-    /// Whether its resources are custom resources.
-    pub custom: bool,
+    /// How its resources are served.
+    pub conventions: &'static Conventions,
 }
 
 impl Group {
     /// Creates a group without versions.
-    pub(crate) fn new(name: &str, custom: bool) -> Self {
-        Self { name: name.to_owned(), versions: Vec::new(), discovery_only: Vec::new(), custom }
+    pub(crate) fn new(name: &str, conventions: &'static Conventions) -> Self {
+        let name = name.to_owned();
+        Self { name, versions: Vec::new(), discovery_only: Vec::new(), conventions }
     }
 
     /// All versions that discovery lists, the preferred one first.
@@ -217,7 +218,7 @@ impl Group {
     pub(crate) fn priority(&self) -> i64 {
         let builtin =
             GROUP_PRIORITIES.iter().find(|(name, _)| *name == self.name).map(|(_, it)| *it);
-        builtin.filter(|_| !self.custom).unwrap_or(CRD_GROUP_PRIORITY)
+        builtin.filter(|_| !self.conventions.dynamic).unwrap_or(CRD_GROUP_PRIORITY)
     }
 }
 
@@ -248,7 +249,7 @@ impl Catalog {
                     continue;
                 }
                 let group = it.resource.group_of(details);
-                catalog.add_version(group, &details.name, it.resource.conventions.dynamic);
+                catalog.add_version(group, &details.name, it.resource.conventions);
                 catalog
                     .index
                     .entry(group.to_owned())
@@ -264,7 +265,7 @@ impl Catalog {
         catalog.groups.sort_by(|a, b| {
             let rank = |group: &Group| {
                 let priority = GROUP_PRIORITIES.iter().position(|(name, _)| *name == group.name);
-                (group.custom, priority.unwrap_or(GROUP_PRIORITIES.len()))
+                (group.conventions.dynamic, priority.unwrap_or(GROUP_PRIORITIES.len()))
             };
             rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name))
         });
@@ -290,9 +291,9 @@ impl Catalog {
         self
     }
 
-    fn add_version(&mut self, name: &str, version: &str, custom: bool) {
+    fn add_version(&mut self, name: &str, version: &str, conventions: &'static Conventions) {
         let at = self.groups.iter().position(|it| it.name == name).unwrap_or_else(|| {
-            self.groups.push(Group::new(name, custom));
+            self.groups.push(Group::new(name, conventions));
             self.groups.len() - 1
         });
         let versions = &mut self.groups[at].versions;

@@ -1,14 +1,26 @@
 //! [`Storage`]: the objects of one plane and the services needed to read and write them.
+//!
+//! Its modules are the served resources ([`catalog`]) with their [`hooks`], the [`conversion`] of
+//! objects between versions, and the values that are computed from stored objects.
+
+pub(crate) mod catalog;
+pub(crate) mod hooks;
+pub(crate) mod creations;
+pub(crate) mod documents;
+pub(crate) mod conversion;
+mod service_resolver;
+pub(crate) mod snapshot_value;
+pub(crate) mod parsed_objects;
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
-use super::catalog::Catalog;
-use super::conversion::ConversionMetrics;
-use super::watch_cache::WatchCache;
+use crate::cache::watch_cache::WatchCache;
 use crate::outbound::Outbound;
+use catalog::Catalog;
+use conversion::ConversionMetrics;
 use keel::{Clock, Entropy, Offload, Tasks};
 use schema::PatternPool;
 use store::{Revision, Store};

@@ -10,9 +10,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::metrics::Failure;
 use super::review::{self, ReviewVersion};
-use crate::cache::storage::Storage;
 use crate::http::request_body::MAX_BODY;
 use crate::outbound::ClientConfig;
+use crate::storage::Storage;
 use machinery::{Object, Value, codec};
 
 /// The time limit of one request.

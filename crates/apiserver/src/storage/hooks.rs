@@ -2,7 +2,8 @@
 
 use std::any::Any;
 
-use super::watch_cache::WatchCache;
+use super::Storage;
+use crate::cache::watch_cache::WatchCache;
 use machinery::{ErrorList, Object, Status};
 use store::Revision;
 
@@ -12,12 +13,12 @@ pub(crate) struct Hooks {
     /// Reserves values for the written object, such as its cluster IP.
     pub begin_write: Option<Box<dyn BeginWrite>>,
     /// Validation that the kind cannot do because it needs more than the object, such as the
-    /// compilation of expressions.
+    /// compilation of expressions or the other CRDs.
     pub validate: Option<Validate>,
 }
 
 /// Validates a new object, or a changed object against the old one.
-pub(crate) type Validate = fn(&Object, Option<&Object>, &mut ErrorList);
+pub(crate) type Validate = fn(&Storage, &Object, Option<&Object>, &mut ErrorList);
 
 /// Reserves values and sets them in an object, such as the cluster IP of a Service.
 ///

@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 
-use crate::cache::storage::Storage;
 use crate::cache::watch_cache::{ResourceCache, Snapshot};
+use crate::storage::Storage;
 
 /// See the [module documentation](self).
 pub(crate) struct SnapshotValue<T> {

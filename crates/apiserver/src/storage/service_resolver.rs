@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::storage::Storage;
+use super::Storage;
 use crate::outbound::service::{ServiceError, ServiceReference, ServiceResolver};
 use machinery::{Object, Value};
 
