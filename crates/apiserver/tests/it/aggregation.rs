@@ -159,7 +159,7 @@ async fn discovery_and_openapi_include_the_aggregated_group() {
     assert_eq!(names.last(), Some(&"weather.example"));
     let (_, group) = plane.get("/apis/weather.example").await;
     assert_eq!(group["preferredVersion"]["groupVersion"], "weather.example/v1");
-    let told = |_, all: &Value| {
+    let lists_group = |_, all: &Value| {
         all["items"].as_array().unwrap().iter().any(|it| {
             it["metadata"]["name"] == "weather.example"
                 && it["versions"][0]["freshness"] == "Current"
@@ -167,7 +167,7 @@ async fn discovery_and_openapi_include_the_aggregated_group() {
         })
     };
     let aggregating = plane.with_header("accept", AGGREGATED);
-    aggregating.until("/apis", told).await;
+    aggregating.until("/apis", lists_group).await;
     let (_, index) = plane.get("/openapi/v3").await;
     let place = &index["paths"]["apis/weather.example/v1"]["serverRelativeURL"];
     let (code, document) = plane.get(place.as_str().unwrap()).await;

@@ -14,7 +14,7 @@ async fn apply(client: &Client, path: &str, body: impl Into<String>) -> Response
 #[tokio::test]
 async fn an_invalid_apply_body_is_refused_with_the_decoders_message() {
     let plane = TestEnv::start().await;
-    for (body, told) in [
+    for (body, expected) in [
         ("a: b: c", "error encoding patch: yaml: mapping values are not allowed in this context"),
         ("a: [", "error encoding patch: yaml: line 1: did not find expected node content"),
         (
@@ -27,7 +27,7 @@ async fn an_invalid_apply_body_is_refused_with_the_decoders_message() {
         ),
     ] {
         let reply = apply(&plane, &format!("{MAPS}/a"), body).await;
-        assert_eq!((reply.code, reply.value()["message"].as_str().unwrap()), (400, told));
+        assert_eq!((reply.code, reply.value()["message"].as_str().unwrap()), (400, expected));
     }
 }
 
@@ -36,8 +36,8 @@ async fn duplicate_fields_are_warned_about_after_the_apply() {
     let plane = TestEnv::start().await;
     let twice = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: v\n  k: w\n";
     let reply = apply(&plane, &format!("{MAPS}/a?fieldValidation=Strict"), twice).await;
-    let told = "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  line 6: key \"k\" already set in map";
-    assert_eq!((reply.code, reply.value()["message"].as_str().unwrap()), (400, told));
+    let expected = "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  line 6: key \"k\" already set in map";
+    assert_eq!((reply.code, reply.value()["message"].as_str().unwrap()), (400, expected));
     let reply = apply(&plane, &format!("{MAPS}/a"), twice).await;
     assert_eq!((reply.code, &reply.value()["data"]), (201, &json!({"k": "w"})));
     assert_eq!(reply.warnings(), ["line 6: key \"k\" already set in map"]);
@@ -60,12 +60,12 @@ async fn removing_all_applied_fields_leaves_null_in_a_custom_resource() {
     let config = |spec: Value| thing("t", &spec).to_string();
     let owned = json!({"map": {"a": "b"}, "free": {"a": 1}, "filled": {"a": "b"}});
     assert_eq!(apply(&plane, &path, config(owned.clone())).await.code, 201);
-    for (field, told) in [("map", "spec.map"), ("free", "spec.free")] {
+    for (field, expected) in [("map", "spec.map"), ("free", "spec.free")] {
         let mut emptied = owned.clone();
         emptied[field] = json!({});
         let reply = apply(&plane, &path, config(emptied)).await;
         let refused = format!(
-            "Thing.example.com \"t\" is invalid: {told}: Invalid value: \"null\": {told} in body must be of type object: \"null\""
+            "Thing.example.com \"t\" is invalid: {expected}: Invalid value: \"null\": {expected} in body must be of type object: \"null\""
         );
         assert_eq!((reply.code, reply.value()["message"].as_str().unwrap()), (422, &*refused));
     }

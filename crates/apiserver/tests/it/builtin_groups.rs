@@ -44,7 +44,7 @@ async fn a_crd_does_not_shadow_a_built_in_kind() {
     let path = until_established(&plane, &definition).await;
     assert_eq!(plane.read(POLICIES).await["items"][0]["metadata"]["name"], "before");
     let (code, _) = plane.post(POLICIES, &json!({"metadata": {"name": "x"}, "spec": 1})).await;
-    assert_eq!(code, 400, "it is judged as the built-in kind");
+    assert_eq!(code, 400, "it is validated as the built-in kind");
     plane.create(POLICIES, &policy("after")).await;
     assert_eq!(plane.delete(&path).await.0, 200);
     plane.until(&path, |code, _| code == 404).await;

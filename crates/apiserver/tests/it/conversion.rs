@@ -291,8 +291,8 @@ async fn a_policy_gets_converted_parameters() {
     webhook.calls();
     for _ in 0..2 {
         let (code, refused) = plane.post(MAPS, &map("m", &json!({}))).await;
-        let told = "configmaps \"m\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: here 80";
-        assert_eq!((code, refused["message"].as_str().unwrap()), (422, told));
+        let expected = "configmaps \"m\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: here 80";
+        assert_eq!((code, refused["message"].as_str().unwrap()), (422, expected));
     }
     assert_eq!(sizes(&webhook.calls()), [1], "what was converted is kept");
 }
@@ -304,9 +304,9 @@ async fn parameters_that_cannot_be_converted_fail_their_binding() {
     tell_the_gate(&plane, &json!({"name": "a", "parameterNotFoundAction": "Deny"})).await;
     webhook.set(Mood::Failing);
     let (code, refused) = plane.post(MAPS, &map("m", &json!({}))).await;
-    let told = refused["message"].as_str().unwrap();
-    assert!(code == 422 && told.contains("failed to configure binding: "), "{told}");
-    assert!(told.ends_with("not today"), "{told}");
+    let message = refused["message"].as_str().unwrap();
+    assert!(code == 422 && message.contains("failed to configure binding: "), "{message}");
+    assert!(message.ends_with("not today"), "{message}");
 }
 
 #[tokio::test]

@@ -191,7 +191,7 @@ async fn an_uninitialized_object_allows_changes_of_immutable_fields_but_not_of_t
     plane.merge(&path, &privileged).await;
     let (code, status) =
         plane.patch(&path, MERGE_PATCH, &json!({"spec": {"containers": []}})).await;
-    assert_eq!(code, 422, "it is judged like a new one: {status}");
+    assert_eq!(code, 422, "it is validated like a new object: {status}");
     let report = json!({"status": {"phase": "Running"}});
     let (code, status) = plane.patch(&format!("{path}/status"), MERGE_PATCH, &report).await;
     assert_eq!(code, 422);

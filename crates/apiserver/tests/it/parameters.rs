@@ -115,8 +115,8 @@ async fn field_validation_applies_to_patches() {
             "Invalid JSON Patch",
         ),
     ];
-    for (media, patch, judged, ignored) in cases {
-        assert_eq!(message(&plane.patch(&path, media, &patch).await.1), judged);
+    for (media, patch, expected, ignored) in cases {
+        assert_eq!(message(&plane.patch(&path, media, &patch).await.1), expected);
         assert_eq!(message(&plane.patch(&ignoring, media, &patch).await.1), ignored);
     }
     let odd = json!([{"op": "add", "path": "/data", "value": {"k": "v"}, "foo": 1}]);

@@ -79,8 +79,8 @@ fn patched(expression: &str) -> Value {
 async fn refusal(plane: &TestEnv, object: &Value) -> (u16, String) {
     let (code, status) = plane.post(MAPS, object).await;
     let message = status["message"].as_str().unwrap_or_else(|| panic!("not refused: {status}"));
-    let told = message.split_once("denied request: ").map_or(message, |(_, told)| told);
-    (code, told.to_owned())
+    let reason = message.split_once("denied request: ").map_or(message, |(_, reason)| reason);
+    (code, reason.to_owned())
 }
 
 /// The error of a policy that cannot be stored.
@@ -110,13 +110,13 @@ async fn the_first_denial_has_the_message_of_its_policy() {
     .await;
     let one = map("a", &json!({"b": "1"}));
     let (code, status) = plane.post(MAPS, &one).await;
-    let told = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request: only b";
+    let expected = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request: only b";
     assert_eq!((code, &status["reason"]), (422, &json!("Invalid")));
-    assert_eq!(status["message"], format!("configmaps \"a\" is forbidden: {told}"));
-    assert_eq!(status["details"]["causes"], json!([{"message": told}]));
+    assert_eq!(status["message"], format!("configmaps \"a\" is forbidden: {expected}"));
+    assert_eq!(status["details"]["causes"], json!([{"message": expected}]));
     let two = map("a", &json!({"b": "1", "c": "1"}));
-    let told = (403, "failed expression: object.data.size() < 2".to_owned());
-    assert_eq!(refusal(&plane, &two).await, told);
+    let expected = (403, "failed expression: object.data.size() < 2".to_owned());
+    assert_eq!(refusal(&plane, &two).await, expected);
     plane.create(MAPS, &map("a", &json!({"a": "1"}))).await;
 }
 
@@ -128,8 +128,8 @@ async fn a_validation_action_can_be_a_warning() {
     plane.merge(&path, &json!({"spec": {"validationActions": ["Warn", "Audit"]}})).await;
     let reply = sent(&plane, &map("a", &json!({}))).await;
     assert_eq!(reply.code, 201);
-    let told = "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p': never";
-    assert_eq!(reply.warnings(), [told]);
+    let expected = "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p': never";
+    assert_eq!(reply.warnings(), [expected]);
 }
 
 #[tokio::test]
@@ -179,10 +179,10 @@ async fn variables_are_evaluated_lazily() {
     }))
     .await;
     plane.create(MAPS, &map("a", &json!({"one": "1"}))).await;
-    let told = "expression 'variables.count < 2 || variables.broken == 1' resulted in error: \
+    let expected = "expression 'variables.count < 2 || variables.broken == 1' resulted in error: \
         composited variable \"broken\" fails to evaluate: no such key: nothing";
     let two = map("b", &json!({"one": "1", "two": "2"}));
-    assert_eq!(refusal(&plane, &two).await, (422, told.to_owned()));
+    assert_eq!(refusal(&plane, &two).await, (422, expected.to_owned()));
 }
 
 #[tokio::test]
@@ -217,8 +217,8 @@ async fn match_conditions_skip_a_policy() {
     }))
     .await;
     plane.create(MAPS, &map("a", &json!({}))).await;
-    let told = "expression 'object.data.nothing == ''' resulted in error: no such key: data";
-    assert_eq!(refusal(&plane, &map("b", &json!({}))).await, (422, told.to_owned()));
+    let expected = "expression 'object.data.nothing == ''' resulted in error: no such key: data";
+    assert_eq!(refusal(&plane, &map("b", &json!({}))).await, (422, expected.to_owned()));
 }
 
 #[tokio::test]
@@ -245,8 +245,8 @@ async fn match_constraints_select_requests() {
     event["involvedObject"] = json!({"namespace": "default"});
     let (code, status) = plane.post("/api/v1/namespaces/default/events", &event).await;
     assert_eq!(code, 422, "{status}");
-    let told = status["message"].as_str().unwrap();
-    assert!(told.ends_with("denied request: events.k8s.io events.k8s.io/v1"), "{told}");
+    let message = status["message"].as_str().unwrap();
+    assert!(message.ends_with("denied request: events.k8s.io events.k8s.io/v1"), "{message}");
 }
 
 #[tokio::test]
@@ -320,8 +320,8 @@ async fn parameters_are_selected_by_name_or_labels() {
     let by_name = json!({"paramRef": {"name": "two", "parameterNotFoundAction": "Deny"}});
     plane.create(BINDINGS, &binding("p", &by_name)).await;
     let three = map("a", &json!({"a": "", "b": "", "c": ""}));
-    let told = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
-    assert_eq!(refusal(&plane, &three).await, (422, told.to_owned()));
+    let expected = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
+    assert_eq!(refusal(&plane, &three).await, (422, expected.to_owned()));
     let secrets = "/api/v1/namespaces/default/secrets";
     for (name, max) in [("four", "4"), ("two", "2")] {
         let labels = json!({"max": max, "kind": "limit"});
@@ -356,8 +356,8 @@ async fn an_audit_annotation_that_fails_is_a_failure() {
     let annotate = |expression: &str| json!({"auditAnnotations": [{"key": "size", "valueExpression": expression}]});
     let plane = governed(&annotate("string(object.data.size())")).await;
     plane.create(MAPS, &map("a", &json!({"a": "b"}))).await;
-    let told = "expression 'string(object.data.size())' resulted in error: no such key: data";
-    assert_eq!(refusal(&plane, &map("b", &json!({}))).await, (422, told.to_owned()));
+    let expected = "expression 'string(object.data.size())' resulted in error: no such key: data";
+    assert_eq!(refusal(&plane, &map("b", &json!({}))).await, (422, expected.to_owned()));
 }
 
 #[tokio::test]
@@ -463,9 +463,9 @@ async fn a_variable_that_depends_on_itself_fails() {
         "validations": [{"expression": "variables.a == 1"}],
     }))
     .await;
-    let (code, told) = refusal(&plane, &map("a", &json!({}))).await;
+    let (code, message) = refusal(&plane, &map("a", &json!({}))).await;
     assert_eq!(code, 422);
-    assert!(told.ends_with("it depends on itself"), "{told}");
+    assert!(message.ends_with("it depends on itself"), "{message}");
 }
 
 #[tokio::test]
@@ -477,8 +477,8 @@ async fn a_collection_delete_has_no_name_in_its_request() {
     .await;
     plane.create(MAPS, &labeled("a", "l", "1")).await;
     let (code, status) = plane.delete(&format!("{MAPS}?labelSelector=l")).await;
-    let told = "configmaps \"Unknown\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: failed expression: has(object.metadata) || has(request.name)";
-    assert_eq!((code, status["message"].as_str().unwrap()), (422, told));
+    let expected = "configmaps \"Unknown\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: failed expression: has(object.metadata) || has(request.name)";
+    assert_eq!((code, status["message"].as_str().unwrap()), (422, expected));
     let (code, status) = plane.delete(&format!("{MAPS}/a")).await;
     assert_eq!(code, 200, "{status}");
 }

@@ -28,9 +28,9 @@ async fn checked(plane: &TestEnv, policy: &Value) -> Vec<String> {
     plane.delete(&path).await;
     let warnings = found["status"]["typeChecking"]["expressionWarnings"].clone();
     let line = |it: &Value| {
-        let told = it["warning"].as_str().unwrap().lines();
-        let told: Vec<&str> = told.filter(|it| !it.starts_with(" |") && !it.is_empty()).collect();
-        format!("{}: {}", it["fieldRef"].as_str().unwrap(), told.join("; "))
+        let lines = it["warning"].as_str().unwrap().lines();
+        let lines: Vec<&str> = lines.filter(|it| !it.starts_with(" |") && !it.is_empty()).collect();
+        format!("{}: {}", it["fieldRef"].as_str().unwrap(), lines.join("; "))
     };
     warnings.as_array().into_iter().flatten().map(line).collect()
 }
@@ -99,7 +99,7 @@ async fn every_matched_kind_is_checked() {
 #[tokio::test]
 async fn types_of_built_in_kinds_are_those_of_their_schemas() {
     let plane = TestEnv::start().await;
-    for (expression, told) in [
+    for (expression, expected) in [
         ("object.metadata.namespace == 'a'", None),
         ("object.spec.containers[0].livenessProbe.httpGet.port == 'a'", None),
         (
@@ -116,10 +116,10 @@ async fn types_of_built_in_kinds_are_those_of_their_schemas() {
         ),
     ] {
         let found = wrong(&plane, "/v1/pods", expression).await;
-        let fits = match told {
+        let fits = match expected {
             None => found.is_empty(),
             Some(".ports, int)'") => found[0].contains("list(Pod"),
-            Some(told) => found[0].ends_with(told),
+            Some(expected) => found[0].ends_with(expected),
         };
         assert!(fits, "{expression}: {found:?}");
     }
@@ -135,7 +135,7 @@ async fn custom_kinds_are_checked_by_their_schemas() {
     }}}});
     plane.install_crd(&things(&schema)).await;
     let about = "example.com/v1/things";
-    for (expression, told) in [
+    for (expression, expected) in [
         ("object.spec.size == 1 && object.metadata.labels.a == 'b'", ""),
         ("object.spec.inner.metadata.annotations.size() == 1", ""),
         ("object.spec.any == 1", "undefined field 'any'"),
@@ -143,7 +143,7 @@ async fn custom_kinds_are_checked_by_their_schemas() {
         ("object.status == 1", "undefined field 'status'"),
     ] {
         let found = wrong(&plane, about, expression).await.join("");
-        assert!(found.ends_with(told) && found.is_empty() == told.is_empty(), "{found}");
+        assert!(found.ends_with(expected) && found.is_empty() == expected.is_empty(), "{found}");
     }
 }
 

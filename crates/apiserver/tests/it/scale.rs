@@ -76,8 +76,8 @@ async fn managed_fields_of_replicas_follow_the_scale() {
     assert_eq!(owners(&plane, &path).await, ["owner Apply"]);
 
     let (code, refused) = apply(&plane, &at_scale, "hpa", &scale("d", 3)).await;
-    let told = "Apply failed with 1 conflict: conflict with \"owner\": .spec.replicas";
-    assert_eq!((code, refused["message"].as_str().unwrap()), (409, told));
+    let expected = "Apply failed with 1 conflict: conflict with \"owner\": .spec.replicas";
+    assert_eq!((code, refused["message"].as_str().unwrap()), (409, expected));
     let (code, scaled) = apply(&plane, &at_scale, "hpa!", &scale("d", 3)).await;
     assert_eq!(
         (code, &scaled["kind"], &scaled["spec"]["replicas"]),
@@ -86,8 +86,8 @@ async fn managed_fields_of_replicas_follow_the_scale() {
     assert_eq!(owners(&plane, &path).await, ["hpa Apply scale"]);
 
     let (code, refused) = apply(&plane, &path, "owner", &deployment("d")).await;
-    let told = "Apply failed with 1 conflict: conflict with \"hpa\" with subresource \"scale\": .spec.replicas";
-    assert_eq!((code, refused["message"].as_str().unwrap()), (409, told));
+    let expected = "Apply failed with 1 conflict: conflict with \"hpa\" with subresource \"scale\": .spec.replicas";
+    assert_eq!((code, refused["message"].as_str().unwrap()), (409, expected));
     apply(&plane, &at_scale, "other", &scale("d", 3)).await;
     assert_eq!(owners(&plane, &path).await, ["hpa Apply scale", "other Apply scale"]);
     apply(&plane, &path, "owner!", &deployment("d")).await;
@@ -117,7 +117,7 @@ async fn an_apply_configuration_that_is_not_a_scale_is_refused() {
     let plane = TestEnv::start().await;
     let path = format!("{DEPLOYMENTS}/d/scale");
     plane.create(DEPLOYMENTS, &deployment("d")).await;
-    for (config, code, told) in [
+    for (config, code, expected) in [
         (deployment("d"), 400, "invalid object type: apps/v1, Kind=Deployment"),
         (scale("e", 1), 400, "the name of the object (e) does not match the name on the URL (d)"),
         (scale("d", -1), 422, "spec.replicas: Invalid value: -1"),
@@ -130,7 +130,7 @@ async fn an_apply_configuration_that_is_not_a_scale_is_refused() {
     ] {
         let (found, refused) = apply(&plane, &path, "m!", &config).await;
         assert_eq!(found, code, "{refused}");
-        assert!(refused["message"].as_str().unwrap().contains(told), "{refused}");
+        assert!(refused["message"].as_str().unwrap().contains(expected), "{refused}");
     }
     let (code, _) = apply(&plane, &format!("{DEPLOYMENTS}/e/scale"), "m", &scale("e", 1)).await;
     assert_eq!(code, 404);
@@ -167,11 +167,12 @@ async fn a_custom_resource_without_replicas_can_be_scaled() {
     let at_scale = format!("{THINGS}/t/scale");
     plane.create(THINGS, &thing("t", &json!({}))).await;
     let (code, refused) = plane.get(&at_scale).await;
-    let told = "Internal error occurred: the spec replicas field \".spec.replicas\" does not exist";
-    assert_eq!((code, refused["message"].as_str().unwrap()), (500, told));
+    let expected =
+        "Internal error occurred: the spec replicas field \".spec.replicas\" does not exist";
+    assert_eq!((code, refused["message"].as_str().unwrap()), (500, expected));
     let (code, refused) = plane.patch(&at_scale, MERGE_PATCH, &json!({"status": {}})).await;
-    let told = "the spec replicas field \".spec.replicas\" cannot be empty";
-    assert_eq!((code, refused["message"].as_str().unwrap()), (400, told));
+    let expected = "the spec replicas field \".spec.replicas\" cannot be empty";
+    assert_eq!((code, refused["message"].as_str().unwrap()), (400, expected));
     let scaled = plane.merge(&at_scale, &json!({"spec": {"replicas": 2}})).await;
     assert_eq!(scaled["spec"]["replicas"], 2);
 }
@@ -203,6 +204,6 @@ async fn a_mutating_policy_can_patch_a_scale() {
     plane.create(&policies, &policy(configuring)).await;
     let (code, refused) =
         plane.patch(&at_scale, MERGE_PATCH, &json!({"spec": {"replicas": 3}})).await;
-    let told = "no corresponding type for autoscaling/v1, Kind=Scale";
-    assert!(code == 403 && refused["message"].as_str().unwrap().ends_with(told), "{refused}");
+    let expected = "no corresponding type for autoscaling/v1, Kind=Scale";
+    assert!(code == 403 && refused["message"].as_str().unwrap().ends_with(expected), "{refused}");
 }

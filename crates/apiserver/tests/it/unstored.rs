@@ -21,12 +21,12 @@ async fn observed() -> TestEnv {
     let plane = TestEnv::start().await;
     let rule = json!({"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"],
         "resources": ["*/*"]});
-    let told = "request.operation + ' ' + request.resource.resource + \
+    let message = "request.operation + ' ' + request.resource.resource + \
         (has(request.subResource) ? '/' + request.subResource : '') + ' ' + request.name + ' ' + \
         object.kind + (has(object.metadata.uid) ? ' with uid' : '')";
     let policy = json!({"metadata": {"name": "p"}, "spec": {
         "matchConstraints": {"resourceRules": [rule]},
-        "validations": [{"expression": "false", "messageExpression": told}]}});
+        "validations": [{"expression": "false", "messageExpression": message}]}});
     plane.create(&format!("{GROUP}/validatingadmissionpolicies"), &policy).await;
     let binding = json!({"metadata": {"name": "b"},
         "spec": {"policyName": "p", "validationActions": ["Warn"]}});
@@ -35,11 +35,11 @@ async fn observed() -> TestEnv {
 }
 
 /// The code of the response, and the warnings of the policy.
-async fn told(client: &Client, path: &str, body: &Value) -> (u16, Vec<String>) {
+async fn send(client: &Client, path: &str, body: &Value) -> (u16, Vec<String>) {
     let reply = client.send(Method::POST, path, "application/json", body.to_string()).await;
     let warnings = reply.warnings().into_iter();
-    let told = warnings.filter_map(|it| Some(it.split_once("binding 'b': ")?.1.to_owned()));
-    (reply.code, told.collect())
+    let messages = warnings.filter_map(|it| Some(it.split_once("binding 'b': ")?.1.to_owned()));
+    (reply.code, messages.collect())
 }
 
 fn pod(name: &str) -> Value {
@@ -58,7 +58,7 @@ async fn reviews_are_not_sent_to_admission_policies() {
         (TOKEN_REVIEWS, json!({"token": "t"})),
         (ACCESS_REVIEWS, json!({"user": "u", "nonResourceAttributes": attributes})),
     ] {
-        assert_eq!(told(&plane, path, &json!({"spec": spec})).await, (201, Vec::new()), "{path}");
+        assert_eq!(send(&plane, path, &json!({"spec": spec})).await, (201, Vec::new()), "{path}");
     }
 }
 
@@ -70,10 +70,10 @@ async fn bindings_pass_admission_with_their_resource() {
     }
     let below = format!("{PODS}/a/binding");
     let seen = vec!["CREATE pods/binding a Binding".to_owned()];
-    assert_eq!(told(&plane, &below, &binding("a")).await, (201, seen));
+    assert_eq!(send(&plane, &below, &binding("a")).await, (201, seen));
     let seen = vec!["CREATE bindings b Binding".to_owned()];
     let collection = "/api/v1/namespaces/default/bindings";
-    assert_eq!(told(&plane, collection, &binding("b")).await, (201, seen));
+    assert_eq!(send(&plane, collection, &binding("b")).await, (201, seen));
     assert_eq!(plane.read(&format!("{PODS}/b")).await["spec"]["nodeName"], "n");
 }
 
@@ -82,8 +82,8 @@ async fn a_token_request_is_admitted_after_its_account_is_found() {
     let plane = observed().await;
     plane.create(ACCOUNTS, &json!({"metadata": {"name": "a"}})).await;
     let seen = vec!["CREATE serviceaccounts/token a TokenRequest with uid".to_owned()];
-    assert_eq!(told(&plane, &format!("{ACCOUNTS}/a/token"), &json!({})).await, (201, seen));
-    let nobody = told(&plane, &format!("{ACCOUNTS}/nobody/token"), &json!({})).await;
+    assert_eq!(send(&plane, &format!("{ACCOUNTS}/a/token"), &json!({})).await, (201, seen));
+    let nobody = send(&plane, &format!("{ACCOUNTS}/nobody/token"), &json!({})).await;
     assert_eq!(nobody, (404, Vec::new()));
 }
 
@@ -112,8 +112,8 @@ async fn a_binding_must_name_its_pod_and_supports_preconditions() {
     let created = plane.create(PODS, &pod("a")).await;
     let path = format!("{PODS}/a/binding");
     let (code, refused) = plane.post(&path, &binding("b")).await;
-    let told = "name in URL does not match name in Binding object";
-    assert_eq!((code, refused["message"].as_str().unwrap()), (400, told));
+    let expected = "name in URL does not match name in Binding object";
+    assert_eq!((code, refused["message"].as_str().unwrap()), (400, expected));
     let mut stale = binding("a");
     stale["metadata"]["resourceVersion"] = "1".into();
     let (code, refused) = plane.post(&path, &stale).await;
@@ -134,8 +134,8 @@ async fn a_review_echoes_its_spec_and_metadata() {
     let owned = &answer["metadata"]["managedFields"][0]["fieldsV1"];
     assert_eq!(owned, &json!({"f:spec": {"f:token": {}}}));
     let (code, refused) = plane.post(TOKEN_REVIEWS, &json!({"spec": {}})).await;
-    let told = "token is required for TokenReview in authentication";
-    assert_eq!((code, refused["message"].as_str().unwrap()), (400, told));
+    let expected = "token is required for TokenReview in authentication";
+    assert_eq!((code, refused["message"].as_str().unwrap()), (400, expected));
     let named = json!({"metadata": {"name": "q"},
         "spec": {"user": "u", "nonResourceAttributes": {"path": "/", "verb": "get"}}});
     let (code, refused) = plane.post(ACCESS_REVIEWS, &named).await;
@@ -156,8 +156,8 @@ async fn a_webhook_for_reviews_gets_a_warning() {
         let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations");
         let body = json!({"metadata": {"name": "w"}, "webhooks": [hook]}).to_string();
         let reply = plane.send(Method::POST, &path, "application/json", body).await;
-        let told = "webhooks[0].rules[2]: tokenreviews.authentication.k8s.io is excluded from admission webhooks; this rule will have no effect";
-        assert_eq!((reply.code, reply.warnings()), (201, vec![told.to_owned()]));
+        let expected = "webhooks[0].rules[2]: tokenreviews.authentication.k8s.io is excluded from admission webhooks; this rule will have no effect";
+        assert_eq!((reply.code, reply.warnings()), (201, vec![expected.to_owned()]));
         let (code, refused) =
             plane.post(&path, &json!({"metadata": {"name": "a.static.k8s.io"}})).await;
         assert_eq!(

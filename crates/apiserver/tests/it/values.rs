@@ -37,8 +37,8 @@ async fn unknown_metadata_of_embedded_resources_is_reported_last() {
     let embedded = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"odd": 1}});
     let body = thing("a", &json!({"a": embedded, "z": {"odd": 1}})).to_string();
     let reply = plane.send(Method::POST, THINGS, JSON, body).await;
-    let told = ["unknown field \"spec.z.odd\"", "unknown field \"spec.a.metadata.odd\""];
-    assert_eq!((reply.code, reply.warnings()), (201, told.map(str::to_owned).to_vec()));
+    let expected = ["unknown field \"spec.z.odd\"", "unknown field \"spec.a.metadata.odd\""];
+    assert_eq!((reply.code, reply.warnings()), (201, expected.map(str::to_owned).to_vec()));
 }
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -144,12 +144,12 @@ async fn repeated_keys_of_yaml_are_one_error_in_strict_validation() {
     let why = "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: yaml: unmarshal errors:\n  line 3: key \"name\" already set in map\n  line 6: key \"k\" already set in map, unknown field \"odd\"";
     assert_eq!((reply.code, reply.value()["message"].as_str()), (400, Some(why)));
     let path = format!("{MAPS}?fieldValidation=Warn");
-    let told = [
+    let expected = [
         "line 3: key \"name\" already set in map",
         "line 6: key \"k\" already set in map",
         "unknown field \"odd\"",
     ];
-    assert_eq!(plane.send(Method::POST, &path, YAML, body).await.warnings(), told);
+    assert_eq!(plane.send(Method::POST, &path, YAML, body).await.warnings(), expected);
 }
 
 #[tokio::test]
@@ -197,12 +197,12 @@ async fn duplicate_keys_in_unknown_fields_of_built_in_kinds_are_not_reported() {
     let plane = plane(&json!({})).await;
     let body = r#"{"metadata": {"name": "a", "name": "a"}, "odd": {"k": 1, "k": 2}, "odd": 1}"#;
     let reply = plane.send(Method::POST, &format!("{MAPS}?dryRun=All"), JSON, body).await;
-    let told = ["duplicate field \"metadata.name\"", "unknown field \"odd\""];
-    assert_eq!((reply.code, reply.warnings()), (201, told.map(str::to_owned).to_vec()));
+    let expected = ["duplicate field \"metadata.name\"", "unknown field \"odd\""];
+    assert_eq!((reply.code, reply.warnings()), (201, expected.map(str::to_owned).to_vec()));
     let body = thing_of(r#"{"odd": 1, "odd": 2}"#);
     let reply = plane.send(Method::POST, &format!("{THINGS}?dryRun=All"), JSON, body).await;
-    let told = ["duplicate field \"spec.odd\"", "unknown field \"spec.odd\""];
-    assert_eq!((reply.code, reply.warnings()), (201, told.map(str::to_owned).to_vec()));
+    let expected = ["duplicate field \"spec.odd\"", "unknown field \"spec.odd\""];
+    assert_eq!((reply.code, reply.warnings()), (201, expected.map(str::to_owned).to_vec()));
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ async fn a_patch_is_applied_unless_its_test_fails() {
 
 #[tokio::test]
 async fn an_impossible_mutation_is_a_failure_of_the_policy() {
-    for (mutation, told) in [
+    for (mutation, expected) in [
         (
             applied("Object{data: Object.spec{a: 'x'}}"),
             "type mismatch: unexpected type name \"Object.spec\", expected \"Object.data\", which matches field name path from root Object type",
@@ -71,7 +71,7 @@ async fn an_impossible_mutation_is_a_failure_of_the_policy() {
     ] {
         let plane = mutated(&json!([mutation])).await;
         let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
-        let message = format!("policy 'p' with binding 'p' denied request: {told}");
+        let message = format!("policy 'p' with binding 'p' denied request: {expected}");
         assert_eq!((code, &status["reason"]), (403, &json!("Invalid")), "{status}");
         assert_eq!(status["message"], message);
         assert_eq!(status["details"]["causes"], json!([{"message": message}]));
@@ -94,10 +94,10 @@ async fn atomic_fields_cannot_be_merged() {
         json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let (code, status) = plane.post("/api/v1/namespaces/default/pods", &pod).await;
     assert_eq!(code, 403);
-    let told = status["message"].as_str().unwrap();
+    let message = status["message"].as_str().unwrap();
     assert!(
-        told.ends_with("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: .spec.containers[0].args"),
-        "{told}"
+        message.ends_with("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: .spec.containers[0].args"),
+        "{message}"
     );
 }
 

@@ -33,7 +33,7 @@ fn a_stalled_watcher_uses_no_memory_and_gets_expired() {
     for writer in writers {
         writer.join().unwrap();
     }
-    assert_eq!(reader.join().unwrap(), UPDATES, "others are told everything");
+    assert_eq!(reader.join().unwrap(), UPDATES, "other watches get every event");
     let after = resident(&attacked.plane);
     assert!(after < before + super::GROWTH_MAX, "from {before} to {after} KiB");
     for watch in stalled {

@@ -57,8 +57,8 @@ fn labels_are_set_kept_overwritten_and_removed() {
         }
         kubectl.does("label vpc --all zone=east");
         assert_eq!(kubectl.does("get vpc -l zone=east -o name"), "vpc.sampan.example.com/one\n");
-        let complaint = kubectl.fails("label vpc one a=not/valid");
-        assert!(complaint.contains("a valid label must be"), "{complaint}");
+        let error = kubectl.fails("label vpc one a=not/valid");
+        assert!(error.contains("a valid label must be"), "{error}");
     });
 }
 
@@ -72,8 +72,8 @@ fn annotations_are_set_kept_overwritten_and_removed() {
             // Some versions print "annotate" for "annotated", so the value is checked.
             kubectl.does(&format!("annotate {what} 'note=by hand'"));
             assert_eq!(value(), "by hand");
-            let complaint = kubectl.fails(&format!("annotate {what} note=other"));
-            assert!(complaint.contains("already has a value (by hand)"), "{complaint}");
+            let error = kubectl.fails(&format!("annotate {what} note=other"));
+            assert!(error.contains("already has a value (by hand)"), "{error}");
             kubectl.does(&format!("annotate {what} note=other --overwrite"));
             assert_eq!(value(), "other");
             kubectl.does(&format!("annotate {what} note-"));
@@ -93,9 +93,9 @@ fn replace_overwrites_the_whole_object() {
         assert_eq!(kubectl.does(path), "blue,");
         kubectl.does_with("replace -f -", &VPC.replace("10.0.0.0", "10.2.0.0"));
         assert_eq!(kubectl.does("get vpc one -o jsonpath={.spec.cidr}"), "10.2.0.0/8");
-        let complaint = kubectl.fails_with("replace -f -", &CONFIG_MAP.replace("settings", "new"));
+        let error = kubectl.fails_with("replace -f -", &CONFIG_MAP.replace("settings", "new"));
         assert_eq!(
-            complaint,
+            error,
             "Error from server (NotFound): error when replacing \"STDIN\": configmaps \"new\" not found"
         );
     });
@@ -107,13 +107,13 @@ fn replace_with_an_old_resource_version_conflicts() {
         prepare(kubectl);
         let stale = kubectl.does("get vpc one -o json");
         kubectl.does("label vpc one newer=yes");
-        let complaint = kubectl.fails_with("replace -f -", &stale);
-        assert!(complaint.starts_with("Error from server (Conflict)"), "{complaint}");
+        let error = kubectl.fails_with("replace -f -", &stale);
+        assert!(error.starts_with("Error from server (Conflict)"), "{error}");
         assert!(
-            complaint.contains(
+            error.contains(
                 "the object has been modified; please apply your changes to the latest version"
             ),
-            "{complaint}"
+            "{error}"
         );
     });
 }

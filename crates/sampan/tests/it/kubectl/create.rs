@@ -91,9 +91,9 @@ fn all_errors_of_an_invalid_object_are_reported() {
              * spec.cidr: Invalid value: \"nonsense\": spec.cidr in body should match '^[0-9./]+$'\n\
              * spec.replicas: Invalid value: 100: spec.replicas in body should be less than or equal to 10"
         );
-        let complaint = kubectl.fails_with("create -f -", &pod);
+        let error = kubectl.fails_with("create -f -", &pod);
         let expected = "The Pod \"Bad_Name\" is invalid: metadata.name: Invalid value: \"Bad_Name\": a lowercase RFC 1123 subdomain must consist of";
-        assert!(complaint.starts_with(expected), "{complaint}");
+        assert!(error.starts_with(expected), "{error}");
     });
 }
 
@@ -131,15 +131,14 @@ fn a_new_kubectl_lets_the_server_refuse_unknown_fields() {
 fn an_old_kubectl_refuses_unknown_fields_itself() {
     each_before(25, |kubectl| {
         kubectl.does_with("create -f -", VPC_CRD);
-        let complaint = kubectl.fails_with("create -f -", VPC_WITH_A_COLOR);
+        let error = kubectl.fails_with("create -f -", VPC_WITH_A_COLOR);
         let expected =
             "ValidationError(Vpc.spec): unknown field \"color\" in com.example.sampan.v1.Vpc.spec";
-        assert!(complaint.contains(expected), "{complaint}");
-        let complaint =
-            kubectl.fails_with("create -f -", &CONFIG_MAP.replace("\ndata:", "\ndaat:"));
+        assert!(error.contains(expected), "{error}");
+        let error = kubectl.fails_with("create -f -", &CONFIG_MAP.replace("\ndata:", "\ndaat:"));
         let expected =
             "ValidationError(ConfigMap): unknown field \"daat\" in io.k8s.api.core.v1.ConfigMap";
-        assert!(complaint.contains(expected), "{complaint}");
+        assert!(error.contains(expected), "{error}");
     });
 }
 
@@ -158,10 +157,10 @@ fn unknown_fields_are_pruned_without_validation() {
 #[test]
 fn an_unknown_kind_cannot_be_created() {
     each(|kubectl| {
-        let complaint = kubectl.fails_with("create -f -", VPC);
+        let error = kubectl.fails_with("create -f -", VPC);
         assert!(
-            complaint.contains("no matches for kind \"Vpc\" in version \"sampan.example.com/v1\""),
-            "{complaint}"
+            error.contains("no matches for kind \"Vpc\" in version \"sampan.example.com/v1\""),
+            "{error}"
         );
     });
 }

@@ -58,8 +58,8 @@ impl Drop for Operator {
 fn wait_for(kubectl: &Kubectl, replicas: usize) -> Vec<String> {
     // Old kubectls cannot wait for a value.
     let status = "get custompod custompod-sample -o jsonpath={.status.replicas}";
-    let told = (0..ATTEMPTS).any(|_| kubectl.does(status) == replicas.to_string());
-    assert!(told, "there are not {replicas} in time");
+    let has_replicas = (0..ATTEMPTS).any(|_| kubectl.does(status) == replicas.to_string());
+    assert!(has_replicas, "{replicas} replicas in time");
     // In a cluster with nodes, the deletion of a pod takes time.
     let names = kubectl.does(
         "get pods -l app=custompod-sample -o 'go-template={{range .items}}\

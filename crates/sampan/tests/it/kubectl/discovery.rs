@@ -55,21 +55,21 @@ fn api_versions_follow_a_crd() {
 #[test]
 fn cluster_info_prints_the_address_of_the_plane() {
     each(|kubectl| {
-        let told = kubectl.does("cluster-info");
-        assert!(told.contains("Kubernetes control plane"), "{told}");
-        assert!(told.contains(&kubectl.plane.as_ref().unwrap().url), "{told}");
+        let output = kubectl.does("cluster-info");
+        assert!(output.contains("Kubernetes control plane"), "{output}");
+        assert!(output.contains(&kubectl.plane.as_ref().unwrap().url), "{output}");
     });
 }
 
 #[test]
 fn version_prints_the_level_of_the_api() {
     each(|kubectl| {
-        let told: serde_json::Value =
+        let output: serde_json::Value =
             serde_json::from_str(&kubectl.does("version -o json")).unwrap();
-        let server = &told["serverVersion"];
-        assert_eq!((&server["major"], &server["minor"]), (&"1".into(), &"35".into()), "{told}");
-        assert!(server["gitVersion"].as_str().unwrap().starts_with("v1.35.0"), "{told}");
-        assert_eq!(server["platform"], told["clientVersion"]["platform"], "{told}");
+        let server = &output["serverVersion"];
+        assert_eq!((&server["major"], &server["minor"]), (&"1".into(), &"35".into()), "{output}");
+        assert!(server["gitVersion"].as_str().unwrap().starts_with("v1.35.0"), "{output}");
+        assert_eq!(server["platform"], output["clientVersion"]["platform"], "{output}");
     });
 }
 

@@ -45,7 +45,7 @@ fn a_custom_kind_is_explained_with_its_descriptions() {
 fn explaining_an_unknown_field_fails() {
     each(|kubectl| {
         kubectl.does_with("create -f -", VPC_CRD);
-        let complaint = kubectl.fails("explain vpc.spec.nothing");
-        assert!(complaint.ends_with("error: field \"nothing\" does not exist"), "{complaint}");
+        let error = kubectl.fails("explain vpc.spec.nothing");
+        assert!(error.ends_with("error: field \"nothing\" does not exist"), "{error}");
     });
 }

@@ -139,8 +139,8 @@ fn lists_are_filtered_by_labels_and_fields() {
         ] {
             assert_eq!(kubectl.does(line), printed, "{line}");
         }
-        let complaint = kubectl.fails("get vpcs --field-selector spec.cidr=10.0.0.0/8");
-        assert!(complaint.ends_with("field label not supported: spec.cidr"), "{complaint}");
+        let error = kubectl.fails("get vpcs --field-selector spec.cidr=10.0.0.0/8");
+        assert!(error.ends_with("field label not supported: spec.cidr"), "{error}");
     });
 }
 
@@ -178,7 +178,7 @@ fn lists_are_sorted_and_cut_into_pages() {
 fn getting_a_missing_object_fails() {
     each(|kubectl| {
         prepare(kubectl);
-        for (line, complaint) in [
+        for (line, error) in [
             ("get pod nothing", "Error from server (NotFound): pods \"nothing\" not found"),
             (
                 "get vpc nothing",
@@ -190,7 +190,7 @@ fn getting_a_missing_object_fails() {
                 "Error from server (NotFound): namespaces \"nothing\" not found",
             ),
         ] {
-            assert_eq!(kubectl.fails(line), complaint, "{line}");
+            assert_eq!(kubectl.fails(line), error, "{line}");
         }
         let nothing = kubectl.outcome("get pods", "");
         assert_eq!((nothing.code, nothing.stdout.as_str()), (0, ""));

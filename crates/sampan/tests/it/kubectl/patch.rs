@@ -30,8 +30,8 @@ fn a_json_patch_is_atomic() {
         prepare(kubectl);
         kubectl.does(r#"patch vpc one --type json -p '[{"op":"test","path":"/spec/replicas","value":1},{"op":"replace","path":"/spec/cidr","value":"10.1.0.0/16"}]'"#);
         assert_eq!(kubectl.does("get vpc one -o jsonpath={.spec.cidr}"), "10.1.0.0/16");
-        let complaint = kubectl.fails(r#"patch vpc one --type json -p '[{"op":"remove","path":"/spec/cidr"},{"op":"test","path":"/spec/replicas","value":9}]'"#);
-        assert!(!complaint.is_empty());
+        let error = kubectl.fails(r#"patch vpc one --type json -p '[{"op":"remove","path":"/spec/cidr"},{"op":"test","path":"/spec/replicas","value":9}]'"#);
+        assert!(!error.is_empty());
         assert_eq!(kubectl.does("get vpc one -o jsonpath={.spec.cidr}"), "10.1.0.0/16");
     });
 }
@@ -44,8 +44,8 @@ fn a_strategic_patch_merges_containers_by_name() {
         assert_eq!(kubectl.does(&format!("patch pod web -p {patch}")), "pod/web patched\n");
         let path = "jsonpath={range .spec.containers[*]}{.image},{.ports[*].containerPort}{end}";
         assert_eq!(kubectl.does(&format!("get pod web -o '{path}'")), "nginx:1.28,80");
-        let complaint = kubectl.fails(r#"patch vpc one -p {"spec":{"replicas":2}}"#);
-        assert!(complaint.contains("application/merge-patch+json"), "{complaint}");
+        let error = kubectl.fails(r#"patch vpc one -p {"spec":{"replicas":2}}"#);
+        assert!(error.contains("application/merge-patch+json"), "{error}");
     });
 }
 
@@ -57,8 +57,8 @@ fn an_invalid_patch_is_refused() {
             kubectl.fails(r#"patch vpc one --type merge -p {"spec":{"replicas":11}}"#),
             "The Vpc \"one\" is invalid: spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10"
         );
-        let complaint = kubectl.fails(r#"patch pod web -p {"spec":{"restartPolicy":"Never"}}"#);
-        assert!(complaint.contains("pod updates may not change fields other than"), "{complaint}");
+        let error = kubectl.fails(r#"patch pod web -p {"spec":{"restartPolicy":"Never"}}"#);
+        assert!(error.contains("pod updates may not change fields other than"), "{error}");
         assert_eq!(
             kubectl.fails("patch vpc nothing --type merge -p {}"),
             "Error from server (NotFound): vpcs.sampan.example.com \"nothing\" not found"

@@ -92,8 +92,8 @@ fn a_v1beta1_crd_without_a_schema_preserves_unknown_fields() {
 fn the_error_of_a_group_without_a_dot_names_field_and_remedy() {
     let manifest = DEFINITION.replace("samplecrd.k8s.io", "network");
     each(|kubectl| {
-        let complaint = kubectl.fails_with("create -f -", &manifest);
+        let error = kubectl.fails_with("create -f -", &manifest);
         let expected = "The CustomResourceDefinition \"networks.network\" is invalid: spec.group: Invalid value: \"network\": should be a domain with at least one dot";
-        assert!(complaint.lines().any(|it| it == expected), "{complaint}");
+        assert!(error.lines().any(|it| it == expected), "{error}");
     });
 }
