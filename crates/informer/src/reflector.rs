@@ -136,8 +136,6 @@ pub use reflector_store::{ReflectorItem, ReflectorStore, Transaction};
 pub use status::{ReflectorPhase, ReflectorStatus};
 pub(crate) use watching::MAX_BATCH;
 
-/// The time after which a request without an answer has failed.
-const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// The time for which a resource must be unknown to the server before its items count as deleted. The
 /// objects of a deleted CRD are deleted, but a server that is starting gives the same answer.
 const MIN_ABSENCE: Duration = Duration::from_secs(30);

@@ -109,7 +109,7 @@ impl WatchCache {
     /// a watch misses no event.
     async fn load(&self) -> Result<(), Error> {
         let (mut watch, floor) = self.watch_history().await?;
-        let page = self.store.range(ROOT, None, usize::MAX, None).await?;
+        let page = reflector::read_all(&*self.store).await?;
         for (cache, records) in self.by_resource(&page.records) {
             cache.load(records);
         }
