@@ -11,7 +11,7 @@ use types::resource::{Columns, Conventions, Resource, Selectable, Shape, Strateg
 pub fn builtin() -> Vec<Resource> {
     let kinds = vec![
         core::binding::resource(),
-        core::binding::component_status(),
+        core::component_status::resource(),
         core::config_map::resource(),
         core::event::resource(),
         core::namespace::resource(),
