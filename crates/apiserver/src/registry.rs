@@ -17,6 +17,12 @@ mod update;
 mod outcome;
 mod initialization;
 
+use std::collections::HashSet;
+
+use crate::cache::hooks::Reservation;
+use machinery::{Object, Status, Value};
+use scope::RequestScope;
+
 pub(crate) use create::{CreateRequest, create};
 pub(crate) use delete::{Deleted, delete};
 pub(crate) use initialization::InitializationWait;
@@ -24,11 +30,6 @@ pub(crate) use outcome::WriteOutcome;
 pub(crate) use update::{
     Transform, TransformFuture, UpdateRequest, UpdateStrategy, check_uid, update,
 };
-
-use crate::cache::hooks::Reservation;
-use machinery::{Object, Status, Value};
-use scope::RequestScope;
-use std::collections::HashSet;
 
 /// The treatment of `metadata.managedFields` by a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,14 +9,16 @@ mod running;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use merge::{Entry, Merged, merge_into};
-
-use base64::prelude::{BASE64_STANDARD, Engine};
-use machinery::codec::{DecodeError, yaml};
-use machinery::{Map, Value};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::{env, fmt, fs, io};
+
+use base64::prelude::{BASE64_STANDARD, Engine};
+
+use machinery::codec::{DecodeError, yaml};
+use machinery::{Map, Value};
+
+pub(crate) use merge::{Entry, Merged, merge_into};
 
 /// The address of a server and the credentials for it, with the content of all files.
 pub(crate) struct Access {

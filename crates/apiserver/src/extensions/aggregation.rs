@@ -17,22 +17,24 @@ mod proxy;
 mod remote_api_service;
 mod schedule;
 
-pub(crate) use openapi::{OpenApiPart, PathsAndDefinitions};
-pub(crate) use remote_api_service::RemoteApiService;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
 
 use crate::cache::catalog::Catalog;
 use crate::cache::snapshot_value::SnapshotValue;
 use crate::cache::storage::Storage;
 use crate::in_process::loopback::LoopbackClient;
 use aggregation_controller::AggregationController;
-use arc_swap::ArcSwap;
 use autoregister::Trigger;
-use bytes::Bytes;
 use machinery::Value;
 use openapi::{MAX_TOTAL_SIZE, OmitReason, OpenApiV2};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tls::Identity;
+
+pub(crate) use openapi::{OpenApiPart, PathsAndDefinitions};
+pub(crate) use remote_api_service::RemoteApiService;
 
 /// The group of `APIService`.
 const GROUP: &str = "apiregistration.k8s.io";

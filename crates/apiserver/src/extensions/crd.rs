@@ -18,12 +18,13 @@ mod crd_controller;
 mod rewrite;
 mod crd_tasks;
 
-pub(crate) use lookup::{catch_up, find};
+use std::sync::Arc;
 
 use crate::cache::storage::Storage;
 use crate::in_process::loopback::LoopbackClient;
 use crd_controller::CrdController;
-use std::sync::Arc;
+
+pub(crate) use lookup::{catch_up, find};
 
 /// The path of the CRDs.
 const CRDS_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
