@@ -311,7 +311,7 @@ async fn a_request_fails_after_the_request_timeout() {
     for version in [None, Some("7")] {
         let reflector = TestReflector::start_with(&options, version, [Answer::Never]);
         reflector.quiesce().await;
-        reflector.clock.advance(request_timeout - Duration::from_secs(1));
+        reflector.clock.advance(Duration::from_secs(599));
         reflector.quiesce().await;
         assert_eq!(reflector.status.borrow().failures, 0);
         reflector.clock.advance(Duration::from_secs(1));
