@@ -48,7 +48,7 @@ const MAX_OBJECT: usize = 3 << 19;
 /// the resourceVersion.
 fn stored_bytes(scope: &RequestScope, object: &Object) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(2048);
-    scope.resource().hub().shape.write(object, &mut bytes);
+    scope.resource().storage_version().shape.write(object, &mut bytes);
     // Up to a million of these values stay in memory, so none has spare capacity.
     bytes.shrink_to_fit();
     bytes

@@ -93,7 +93,7 @@ pub(crate) fn resource(
         categories: Vec::new(),
         namespaced: true,
         versions: vec![version],
-        storage: 0,
+        storage_index: 0,
         strategy,
         conventions: &Conventions::BUILT_IN,
         prefix: format!("/registry/{plural}"),
