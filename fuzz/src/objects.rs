@@ -52,7 +52,7 @@ pub fn updated<'a>(
     all: &'a [Resource],
 ) -> Result<(&'a Resource, Value, Value)> {
     let resource = bytes.choose(all)?;
-    let Shape::Typed(ty) = &resource.versions[resource.storage].shape else {
+    let Shape::Typed(ty) = &resource.storage_version().shape else {
         return Ok((resource, Value::Null, Value::Null));
     };
     let mut value = Value::Object(message(bytes, ty, 0)?);

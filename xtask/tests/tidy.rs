@@ -54,6 +54,44 @@ fn every_source_file_has_module_documentation_and_a_limited_length() {
 }
 
 #[test]
+fn imports_stand_in_the_order_std_others_ours() {
+    let mut errors = Vec::new();
+    let mut check = |path: &Path, text: &str| {
+        let ranks = text.lines().filter_map(|line| import_rank(line, text));
+        if !ranks.is_sorted() {
+            errors.push(format!(
+                "{}: imports are not in the order std, others, ours",
+                path.display()
+            ));
+        }
+    };
+    for folder in ["crates", "examples", "xtask"] {
+        visit(&root().join(folder), &mut check);
+    }
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
+}
+
+/// The rank of an import at the top level of a file: 0 for std, 1 for other crates, 2 for our crates
+/// and modules. An import from an enum of the file has none.
+fn import_rank(line: &str, text: &str) -> Option<u8> {
+    let path = line.strip_prefix("use ")?.trim_start_matches("::");
+    let name = path.split(is_no_letter).next()?;
+    let is_module = || {
+        text.lines().any(|line| {
+            line.split_once("mod ")
+                .is_some_and(|(_, rest)| rest.trim_end_matches([';', ' ', '{']) == name)
+        })
+    };
+    match name {
+        "std" => Some(0),
+        "crate" | "super" | "self" => Some(2),
+        _ if name.starts_with(char::is_uppercase) => None,
+        _ if MAY_USE.iter().any(|(krate, _)| *krate == name) || is_module() => Some(2),
+        _ => Some(1),
+    }
+}
+
+#[test]
 fn crates_depend_only_downwards() {
     for (krate, allowed) in MAY_USE {
         let manifest = root().join("crates").join(krate).join("Cargo.toml");

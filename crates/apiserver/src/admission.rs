@@ -33,12 +33,9 @@ mod webhook;
 mod scale_subresource;
 mod resource_quota;
 
-pub(crate) use attributes::{Attributes, Operation, OperationOptions};
-pub(crate) use namespace_lifecycle::IMMORTAL_NAMESPACES;
-pub use plugins::PluginSelectionError;
-pub(crate) use plugins::Plugins;
-pub(crate) use policy::run_policy_status_controller;
-pub(crate) use resource_quota::status::run_quota_status_controller;
+use std::sync::Arc;
+
+use prometheus_client::registry::Registry;
 
 use crate::auth::authorization::Authorizers;
 use crate::registry::admit::AdmissionFuture;
@@ -50,10 +47,15 @@ use kinds::core::limit_range::enforcement::Limits;
 use machinery::{Object, Status};
 use plugins::Plugin;
 use policy::{Policies, PolicyReinvokeContext};
-use prometheus_client::registry::Registry;
 use resource_quota::{ParsedQuota, QuotaAccounting};
-use std::sync::Arc;
 use webhook::{WebhookMetrics, WebhookReinvokeContext, Webhooks};
+
+pub(crate) use attributes::{Attributes, Operation, OperationOptions};
+pub(crate) use namespace_lifecycle::IMMORTAL_NAMESPACES;
+pub use plugins::PluginSelectionError;
+pub(crate) use plugins::Plugins;
+pub(crate) use policy::run_policy_status_controller;
+pub(crate) use resource_quota::status::run_quota_status_controller;
 
 /// The state of admission between requests: parsed configuration, quota usage and metrics.
 pub(crate) struct Admission {

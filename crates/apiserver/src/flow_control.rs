@@ -19,7 +19,10 @@ mod answer_accounts;
 mod shares;
 pub(crate) mod connection;
 
-pub(crate) use answer_accounts::{AnswerAccount, Charge, ConnectionCharge, STREAM_OVERHEAD};
+use std::borrow::Cow;
+use std::sync::{Arc, Weak};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::authentication::{User, service_account};
 use crate::auth::authorization::masters;
@@ -27,9 +30,8 @@ use crate::request::{RequestInfo, Verb};
 use answer_accounts::AnswerAccounts;
 use machinery::Status;
 use shares::{Share, Shares};
-use std::borrow::Cow;
-use std::sync::{Arc, Weak};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+pub(crate) use answer_accounts::{AnswerAccount, Charge, ConnectionCharge, STREAM_OVERHEAD};
 
 /// The maximum number of requests that wait for a webhook without a seat.
 const MAX_WAITING: usize = 2048;

@@ -8,19 +8,21 @@ mod response_sizes;
 pub(crate) mod exposition;
 mod process;
 
-pub(crate) use counter::Counter;
-pub(crate) use in_flight::{InFlight, InFlightRequest};
-pub(crate) use request_labels::RequestLabels;
+use std::time::Duration;
 
-use crate::http::body::Body;
-use crate::request::ResourcePath;
 use http::Response;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
+
+use crate::http::body::Body;
+use crate::request::ResourcePath;
 use request_series::Requests;
-use std::time::Duration;
+
+pub(crate) use counter::Counter;
+pub(crate) use in_flight::{InFlight, InFlightRequest};
+pub(crate) use request_labels::RequestLabels;
 
 /// The registry of one plane.
 pub(crate) struct Metrics {

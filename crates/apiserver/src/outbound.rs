@@ -12,21 +12,24 @@ mod client_config;
 mod connector;
 pub(crate) mod service;
 
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-pub(crate) use client_config::ClientConfig;
-use connector::{AddressIndex, Connector};
 use http::{Extensions, Request, Response};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use tls::{Identity, Trust, pool_builder};
 use tokio::time::Instant;
+
+use connector::{AddressIndex, Connector};
+use tls::{Identity, Trust, pool_builder};
+
+pub(crate) use client_config::ClientConfig;
 
 /// The maximum number of destinations with pooled connections; all pools are dropped when it is
 /// exceeded.
@@ -165,15 +168,8 @@ impl Outbound {
             if !error.is_connect() {
                 self.replace_connections(to, pending.address_index());
             }
-            let mut cause: &dyn std::error::Error = &error;
-            while let Some(deeper) = cause.source() {
-                cause = deeper;
-            }
-            if error.is_connect() {
-                Error::Connect(cause.to_string())
-            } else {
-                Error::Transport(cause.to_string())
-            }
+            let cause = keel::causes(&error).last().unwrap_or(&error).to_string();
+            if error.is_connect() { Error::Connect(cause) } else { Error::Transport(cause) }
         })
     }
 

@@ -17,6 +17,12 @@ mod update;
 mod outcome;
 mod initialization;
 
+use std::collections::HashSet;
+
+use crate::storage::hooks::Reservation;
+use machinery::{Object, Status, Value};
+use scope::RequestScope;
+
 pub(crate) use create::{CreateRequest, create};
 pub(crate) use delete::{Deleted, delete};
 pub(crate) use initialization::InitializationWait;
@@ -24,11 +30,6 @@ pub(crate) use outcome::WriteOutcome;
 pub(crate) use update::{
     Transform, TransformFuture, UpdateRequest, UpdateStrategy, check_uid, update,
 };
-
-use crate::storage::hooks::Reservation;
-use machinery::{Object, Status, Value};
-use scope::RequestScope;
-use std::collections::HashSet;
 
 /// The treatment of `metadata.managedFields` by a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +48,7 @@ const MAX_OBJECT: usize = 3 << 19;
 /// the resourceVersion.
 fn stored_bytes(scope: &RequestScope, object: &Object) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(2048);
-    scope.resource().hub().shape.write(object, &mut bytes);
+    scope.resource().storage_version().shape.write(object, &mut bytes);
     // Up to a million of these values stay in memory, so none has spare capacity.
     bytes.shrink_to_fit();
     bytes

@@ -8,17 +8,17 @@ use std::env;
 
 use http::{Request, Response};
 use http_body::Body as HttpBody;
-use keel::Clock;
 use kube_client::Client;
 use kube_client::client::{Body, ClientBuilder, ConfigExt};
 use kube_client::config::InferConfigError;
 use tower_service::Service;
 
-pub use kube_client::Config;
-
 use crate::dialer::bypasses_proxy;
 use crate::token_file::{Authorized, FileTokenSource};
 use crate::transport::{BoxError, Transport};
+use keel::Clock;
+
+pub use kube_client::Config;
 
 /// The reason why no client can be created.
 ///

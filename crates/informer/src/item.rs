@@ -31,17 +31,18 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
-use machinery::codec::DecodeError;
-use machinery::selector::LabelSelector;
-use machinery::{Object, codec};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::json_dictionary::JsonDictionary;
 use body::Body;
-pub(crate) use element_type::ElementType;
 use head::Head;
 use identity::Identity;
+use machinery::codec::DecodeError;
+use machinery::selector::LabelSelector;
+use machinery::{Object, codec};
+
+pub(crate) use element_type::ElementType;
 
 /// Namespace and name of an object.
 ///

@@ -120,15 +120,14 @@ mod reflector_store;
 mod status;
 mod watching;
 
-use std::error::Error;
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use keel::{Backoff, Clock, Entropy};
 use tokio::sync::watch;
 
 use crate::{BadItem, ListWatch, ListWatchError, Selection};
+use keel::{Backoff, Clock, Entropy, message_with_causes};
 use position::{Absence, MIN_REPEATED_FAILURES, Position};
 
 pub use options::ReflectorOptions;
@@ -136,8 +135,6 @@ pub use reflector_store::{ReflectorItem, ReflectorStore, Transaction};
 pub use status::{ReflectorPhase, ReflectorStatus};
 pub(crate) use watching::MAX_BATCH;
 
-/// The time after which a request without an answer has failed.
-const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// The time for which a resource must be unknown to the server before its items count as deleted. The
 /// objects of a deleted CRD are deleted, but a server that is starting gives the same answer.
 const MIN_ABSENCE: Duration = Duration::from_secs(30);
@@ -234,16 +231,16 @@ impl<T: ReflectorItem> Reflector<T> {
 
     /// Chooses the next request after a failure, and returns the delay before it.
     async fn recover(&self, error: &ListWatchError, position: &mut Position) -> Duration {
-        tracing::debug!(error = %describe(error), version = ?position.version, "list or watch failed");
+        tracing::debug!(error = %message_with_causes(error), version = ?position.version, "list or watch failed");
         self.status.send_modify(|status| {
             status.failures += 1;
             status.failing_since.get_or_insert_with(|| self.clock.now());
             status.last_error = Some(match error.status() {
                 Some(status) if status.code == 404 => format!(
                     "{}; apply the CRD of the resource if it has one",
-                    describe(error).trim_end()
+                    message_with_causes(error).trim_end()
                 ),
-                _ => describe(error),
+                _ => message_with_causes(error),
             });
         });
         let is_immediate = self.options.retries_at_once && position.backoff.failures() == 0;
@@ -275,22 +272,11 @@ impl<T: ReflectorItem> Reflector<T> {
     }
 
     fn count_bad_item(&self, bad: &BadItem) {
-        tracing::warn!(error = %describe(bad), "an object cannot be cached");
+        tracing::warn!(error = %message_with_causes(bad), "an object cannot be cached");
         self.status.send_modify(|status| status.bad_items += 1);
     }
 
     fn set_phase(&self, phase: ReflectorPhase) {
         self.status.send_if_modified(|status| mem::replace(&mut status.phase, phase) != phase);
     }
-}
-
-fn describe(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

@@ -57,23 +57,21 @@ mod priority;
 mod metrics;
 mod job;
 
-use std::future::poll_fn;
+use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
-use std::{fmt, mem};
+
+use tokio::sync::Notify;
 
 use keel::{Clock, Entropy};
-use tokio::sync::Notify;
+use queue::Arrival;
+use state::State;
 
 pub use job::{Job, JobOutcome};
 pub use metrics::{HistogramMetric, QueueMetrics};
 pub use priority::Priority;
 pub use rate_limiter::RateLimits;
-
-use queue::Arrival;
-use state::State;
 
 /// The options of a [`WorkQueue`].
 #[derive(Debug, Clone)]
@@ -163,56 +161,44 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 
     /// Waits for the next key. `None` once the queue was shut down and is empty.
     pub async fn get(&self) -> Option<Job<K>> {
-        let mut idle = None;
+        let mut is_woken = false;
         loop {
             // Created before the queue is read, so that it notices a change in between.
             let changed = self.0.changed.notified();
-            let delay = match self.take(idle.take()) {
+            let delay = match self.take(is_woken) {
                 Next::Key(job) => return Some(job),
                 Next::ShutDown => return None,
-                Next::Woken => {
-                    reschedule().await;
-                    continue;
-                }
-                Next::Wait(guard, delay) => {
-                    idle = Some(guard);
-                    delay
-                }
+                Next::Wait(delay) => delay,
             };
-            match delay {
-                None => changed.await,
+            is_woken = match delay {
+                None => {
+                    changed.await;
+                    true
+                }
                 Some(delay) => tokio::select! {
-                    () = changed => {}
-                    () = self.0.clock.sleep(delay) => {}
+                    () = changed => true,
+                    () = self.0.clock.sleep(delay) => false,
                 },
-            }
+            };
         }
     }
 
-    /// Takes the next key for a worker, which may have been `idle`.
-    fn take<'a>(&'a self, idle: Option<IdleWorker<'a, K>>) -> Next<'a, K> {
+    /// Takes the next key for a worker. If other keys wait, another worker is woken.
+    fn take(&self, is_woken: bool) -> Next<K> {
         let mut state = self.0.lock();
-        if let Some(idle) = idle {
-            state.end_idle();
-            // Its `drop` would lock the state again.
-            mem::forget(idle);
+        if is_woken {
+            state.is_waking = false;
         }
         let now = state.now();
         state.add_due(now);
-        // This worker takes one key. If a second one waits, another worker is woken first.
-        if state.needs_worker(2) {
-            self.0.wake_worker(state);
-            return Next::Woken;
-        }
         if let Some(taken) = state.take(now) {
+            self.0.wake_worker(state);
             return Next::Key(Job::new(self.clone(), taken));
         }
         if state.is_shut_down {
             return Next::ShutDown;
         }
-        let delay = state.delayed.next_due().map(|due| due.saturating_sub(now));
-        state.idle_workers += 1;
-        Next::Wait(IdleWorker(&self.0), delay)
+        Next::Wait(state.delayed.next_due().map(|due| due.saturating_sub(now)))
     }
 
     /// Stops accepting keys, and drops those that are delayed. Those that wait are still handed out.
@@ -251,25 +237,11 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 }
 
 /// The next key for a worker.
-enum Next<'a, K: Clone + Eq + Hash> {
+enum Next<K: Clone + Eq + Hash> {
     Key(Job<K>),
-    /// More than one key waits, and another worker was woken.
-    Woken,
     /// No key waits; the next one is due after this time, if one is delayed.
-    Wait(IdleWorker<'a, K>, Option<Duration>),
+    Wait(Option<Duration>),
     ShutDown,
-}
-
-/// Counts a worker as idle until it is dropped.
-struct IdleWorker<'a, K: Clone + Eq + Hash>(&'a QueueState<K>);
-
-impl<K: Clone + Eq + Hash> Drop for IdleWorker<'_, K> {
-    /// A worker that was woken and does not take a key wakes another one.
-    fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.end_idle();
-        self.0.wake_worker(state);
-    }
 }
 
 impl<K: Clone + Eq + Hash> QueueState<K> {
@@ -289,7 +261,7 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
     /// Wakes a worker if a key waits and no worker is on its way to the queue. The worker wakes the
     /// next one, so that a few keys that are processed at once do not wake all workers.
     fn wake_worker(&self, mut state: MutexGuard<'_, State<K>>) {
-        let is_needed = state.needs_worker(1);
+        let is_needed = !state.is_waking && state.queue.depth() > 0;
         state.is_waking |= is_needed;
         drop(state);
         if is_needed {
@@ -300,21 +272,6 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
     fn lock(&self) -> MutexGuard<'_, State<K>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Returns to the runtime once. The runtime runs the task that was woken last on the thread that
-/// woke it: the calling task is scheduled where other threads find it, unlike by
-/// [`tokio::task::yield_now`], so that both tasks get a thread even if one of them blocks.
-async fn reschedule() {
-    let mut is_rescheduled = false;
-    poll_fn(|context| {
-        if mem::replace(&mut is_rescheduled, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 impl<K: Clone + Eq + Hash> Clone for WorkQueue<K> {

@@ -108,6 +108,7 @@ impl<'a> WriteObserver<'a> {
 pub fn is_last_state(item: &Item) -> bool {
     #[derive(Deserialize)]
     struct Object {
+        kind: Option<String>,
         metadata: Metadata,
     }
     #[derive(Deserialize)]
@@ -125,11 +126,16 @@ pub fn is_last_state(item: &Item) -> bool {
     struct NamespaceSpec {
         finalizers: Vec<IgnoredAny>,
     }
-    let Ok(Object { metadata }) = item.decode() else { return false };
+    let Ok(Object { kind, metadata }) = item.decode() else { return false };
+    // A namespace has finalizers in its spec, too; in other kinds the field has another meaning.
+    let is_namespace = kind.as_deref() == Some("Namespace");
     metadata.deletion_timestamp.is_some()
         && metadata.deletion_grace_period_seconds.unwrap_or(0) == 0
         && metadata.finalizers.is_none_or(|finalizers| finalizers.is_empty())
-        && !item.decode().is_ok_and(|it: Namespace| !it.spec.finalizers.is_empty())
+        && !(is_namespace
+            && item
+                .decode()
+                .is_ok_and(|namespace: Namespace| !namespace.spec.finalizers.is_empty()))
 }
 
 /// The same state as `PartialObjectMetadata`, as an informer of metadata caches it. An object whose

@@ -1,5 +1,5 @@
 //! The basis of all other crates: time, randomness, tasks and retries, all passed in by the caller,
-//! and files that are written atomically.
+//! files that are written atomically, and the causes of errors.
 //!
 //! Nothing here is global. Two planes in one process have a [`Clock`], an [`Entropy`] and a
 //! [`Tasks`] each, so a test controls the time of one plane, replays its seed, and verifies that all
@@ -11,8 +11,10 @@ mod tasks;
 mod backoff;
 mod private_files;
 mod offload;
+mod causes;
 
 pub use backoff::Backoff;
+pub use causes::{causes, message_with_causes};
 pub use clock::{Clock, ClockInstant, Sleep, Timestamp};
 pub use entropy::Entropy;
 pub use offload::{Offload, blocking};

@@ -3,6 +3,7 @@
 mod volume_sources;
 pub mod namespace;
 pub mod binding;
+pub mod component_status;
 pub mod config_map;
 pub mod secret;
 pub mod service_account;

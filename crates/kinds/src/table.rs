@@ -11,7 +11,7 @@ use types::resource::{Columns, Conventions, Resource, Selectable, Shape, Strateg
 pub fn builtin() -> Vec<Resource> {
     let kinds = vec![
         core::binding::resource(),
-        core::binding::component_status(),
+        core::component_status::resource(),
         core::config_map::resource(),
         core::event::resource(),
         core::namespace::resource(),
@@ -93,7 +93,7 @@ pub(crate) fn resource(
         categories: Vec::new(),
         namespaced: true,
         versions: vec![version],
-        storage: 0,
+        storage_index: 0,
         strategy,
         conventions: &Conventions::BUILT_IN,
         prefix: format!("/registry/{plural}"),

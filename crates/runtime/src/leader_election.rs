@@ -20,21 +20,21 @@
 
 mod options;
 
-pub use options::{InvalidLeaderElection, LeaderElection};
-
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff;
-use keel::{Clock, ClockInstant, Entropy, Tasks};
 use kube_client::{Api, Client};
 use kube_core::ObjectMeta;
 use kube_core::params::PostParams;
 use tokio::sync::watch;
 
 use crate::fence::Fence;
+use keel::{Clock, ClockInstant, Entropy, Tasks};
 use options::JITTER_DIVISOR;
+
+pub use options::{InvalidLeaderElection, LeaderElection};
 
 /// The number of attempts to release the lease. A release conflicts only with an own renewal whose answer
 /// was lost.

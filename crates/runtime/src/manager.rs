@@ -60,9 +60,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use informer::work_queue::QueueOptions;
-use informer::{InformerFactory, Lister, Scope, Selection, SharedInformer, WorkQueue};
-use keel::{Clock, Tasks};
 use kube_client::Client;
 use kube_core::Resource;
 use tokio::net::TcpListener;
@@ -83,10 +80,14 @@ use crate::webhook::server::ReviewMetrics;
 use crate::webhook::{CertificateOptions, InjectionTarget, WebhookServer};
 use crate::{CONTROLLER_INDEX, Controller, endpoint};
 use caches::Caches;
-pub use options::{ManagerError, ManagerOptions};
+use informer::work_queue::QueueOptions;
+use informer::{InformerFactory, Lister, Scope, Selection, SharedInformer, WorkQueue};
+use keel::{Clock, Tasks};
 use signals::Signals;
 use stop::StopOnDrop;
 use webhooks::Webhooks;
+
+pub use options::{ManagerError, ManagerOptions};
 
 /// See the [module documentation](self). Clones are the same manager.
 #[derive(Clone)]

@@ -8,13 +8,9 @@ mod process;
 mod duration_histogram;
 pub(crate) mod requests;
 
-pub(crate) use controllers::reconcile_histogram;
-pub(crate) use duration_histogram::DurationHistogram;
-
 use std::fmt;
 use std::sync::Arc;
 
-use informer::SharedInformer;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{
@@ -26,7 +22,11 @@ use prometheus_client::registry::Registry;
 
 use crate::control_loop::ControlLoop;
 use crate::webhook::server::ReviewMetrics;
+use informer::SharedInformer;
 use requests::Requests;
+
+pub(crate) use controllers::reconcile_histogram;
+pub(crate) use duration_histogram::DurationHistogram;
 
 /// The sources of a manager's metrics, which are read for each scrape.
 pub(crate) struct ManagerMetrics {

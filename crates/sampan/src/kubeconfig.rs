@@ -9,8 +9,6 @@ mod running;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use merge::{Entry, Merged, merge_into};
-
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::{env, fmt, fs, io};
@@ -19,6 +17,8 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 
 use machinery::codec::{DecodeError, yaml};
 use machinery::{Map, Value};
+
+pub(crate) use merge::{Entry, Merged, merge_into};
 
 /// The address of a server and the credentials for it, with the content of all files.
 pub(crate) struct Access {

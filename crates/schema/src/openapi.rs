@@ -9,10 +9,12 @@ mod operations;
 pub mod swagger;
 pub mod gnostic;
 
+use std::borrow::Cow;
+
 use crate::json_schema::{COMBINATIONS, JsonSchema, is_zero};
 use machinery::{Map, Value, json};
+
 pub use operations::{SCALE, Subresource, paths};
-use std::borrow::Cow;
 
 /// The path of schemas in a document.
 const SCHEMAS: &str = "#/components/schemas/";

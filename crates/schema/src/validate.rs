@@ -14,15 +14,16 @@ mod walk_errors;
 mod number;
 mod text;
 
-use crate::structural::{Additional, Checks, Node, NodeFlags, SizeChecks, Structural, Type};
-use crate::{embedded, lists, ratchet};
-pub(crate) use data::Data;
 use std::cell::Cell;
 use std::collections::HashSet;
 
+use crate::structural::{Additional, Checks, Node, NodeFlags, SizeChecks, Structural, Type};
+use crate::{embedded, lists, ratchet};
 use machinery::field_path::{ErrorType, quote};
 use machinery::{ErrorList, FieldError, Map, Path, Value};
 use walk_errors::WalkErrors;
+
+pub(crate) use data::Data;
 
 impl Structural {
     /// Validates `new`; errors of values that are unchanged since `old` are dropped.

@@ -218,17 +218,17 @@ impl StoreState {
     }
 
     /// The events after `cursor` on keys with `prefix`, `limit` at most, and the revision up to which
-    /// there are no others.
+    /// there are no others. `watched` is woken by every later change.
     pub(crate) fn events(
         &self,
         prefix: &str,
         cursor: Revision,
-        watched: &watch::Receiver<WatchedPrefix>,
+        watched: &mut watch::Receiver<WatchedPrefix>,
         limit: usize,
     ) -> Result<(Vec<Event>, Revision), Error> {
         let published = self.read_even_closed();
         let mut events = Vec::new();
-        let watched = *watched.borrow();
+        let watched = *watched.borrow_and_update();
         if watched.compacted > cursor {
             published.history.check(cursor)?;
         }

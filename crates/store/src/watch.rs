@@ -66,8 +66,6 @@ impl Cursor {
 
     async fn next(&mut self) -> Result<WatchResponse, Error> {
         loop {
-            // Before the events are read: a change from here on ends the wait below.
-            self.watched.mark_unchanged();
             if let Some(response) = self.take()? {
                 return Ok(response);
             }
@@ -77,9 +75,9 @@ impl Cursor {
 
     /// The response that is available now, if there is one.
     fn take(&mut self) -> Result<Option<WatchResponse>, Error> {
-        let is_requested = self.watched.borrow().requested > self.reported;
         let (events, revision) =
-            self.state.events(&self.prefix, self.revision, &self.watched, BATCH)?;
+            self.state.events(&self.prefix, self.revision, &mut self.watched, BATCH)?;
+        let is_requested = self.watched.borrow().requested > self.reported;
         self.revision = revision;
         if events.is_empty() && !is_requested {
             return Ok(None);

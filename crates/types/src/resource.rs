@@ -41,9 +41,8 @@ pub struct Resource {
     pub namespaced: bool,
     /// All versions, served or not, the preferred one first.
     pub versions: Vec<Version>,
-    /// The index in `versions` of the one that is stored; also the hub through which the others
-    /// are converted.
-    pub storage: usize,
+    /// The index in `versions` of the storage version.
+    pub storage_index: usize,
     /// What this kind does differently.
     pub strategy: &'static Strategy,
     /// How it is served, where Kubernetes serves built-in and custom kinds differently.
@@ -180,14 +179,15 @@ impl Resource {
         GroupKind::new(&self.group, &self.kind)
     }
 
-    /// The version that is stored, through which the others are converted.
-    pub fn hub(&self) -> &Version {
-        &self.versions[self.storage]
+    /// The version in which objects are stored. A conversion between two other versions goes through
+    /// it.
+    pub fn storage_version(&self) -> &Version {
+        &self.versions[self.storage_index]
     }
 
-    /// Whether objects of the hub version and of `version` differ only in their `apiVersion`.
+    /// Whether objects of the storage version and of `version` differ only in their `apiVersion`.
     pub fn differs_in_api_version_only(&self, version: usize) -> bool {
-        let same_shape = match (&self.hub().shape, &self.versions[version].shape) {
+        let same_shape = match (&self.storage_version().shape, &self.versions[version].shape) {
             (Shape::Structural(a), Shape::Structural(b)) => Arc::ptr_eq(a, b),
             _ => true,
         };

@@ -54,7 +54,7 @@ impl OperationOptions<'_> {
 }
 
 /// See the [module documentation](self). Objects are in the memory version: the version of the
-/// request for custom kinds, the hub version for built-in kinds.
+/// request for custom kinds, the storage version for built-in kinds.
 pub(crate) struct Attributes<'a> {
     /// The state of admission.
     pub admission: &'a Admission,

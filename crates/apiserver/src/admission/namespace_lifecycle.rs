@@ -52,7 +52,7 @@ pub(super) fn create(scope: &RequestScope, object: &Object) -> Result<(), Status
 /// The phase of a namespace. It is a selectable field, whose value is parsed once and shared
 /// between requests.
 fn phase<'a>(namespaces: &ServedResource, namespace: &'a Entry) -> Cow<'a, str> {
-    let selectable = &namespaces.version(namespaces.resource.storage).selectable;
+    let selectable = &namespaces.version(namespaces.resource.storage_index).selectable;
     let index = selectable.iter().position(|it| it.path == ["status", "phase"]);
     index.map_or(Cow::default(), |index| namespace.field(selectable, index))
 }

@@ -14,20 +14,21 @@ mod patch;
 mod review;
 mod reinvocation;
 
-pub(crate) use match_conditions::validate as validate_configuration;
-pub(crate) use metrics::WebhookMetrics;
-pub(super) use reinvocation::WebhookReinvokeContext;
+use futures_util::future::join_all;
+use tokio::time::Instant;
 
 use super::Attributes;
 use crate::cache::watch_cache::Snapshot;
 use crate::storage::snapshot_value::SnapshotValue;
 use call::WebhookError;
-use futures_util::future::join_all;
 use invocation::WebhookInvocation;
 use machinery::{Object, Status};
 use metrics::{Rejection, WebhookCall, WebhookType};
 use parsed_webhook::ParsedWebhook;
-use tokio::time::Instant;
+
+pub(crate) use match_conditions::validate as validate_configuration;
+pub(crate) use metrics::WebhookMetrics;
+pub(super) use reinvocation::WebhookReinvokeContext;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 

@@ -5,14 +5,16 @@ pub mod service_account;
 pub mod token;
 pub mod x509;
 
-pub(crate) use bearer::protocols_without_token;
-
-use http::HeaderMap;
-use machinery::{Status, Value, json};
-use service_account::{ISSUER, Lookup, TokenError, TokenSigner};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+use http::HeaderMap;
+
+use machinery::{Status, Value, json};
+use service_account::{ISSUER, Lookup, TokenError, TokenSigner};
 use token::TokenFile;
+
+pub(crate) use bearer::protocols_without_token;
 
 /// The name of the user of requests without credentials.
 pub const ANONYMOUS: &str = "system:anonymous";

@@ -21,22 +21,24 @@ mod retained_snapshots;
 mod snapshot;
 mod subscription;
 
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use arc_swap::ArcSwap;
+use futures_util::StreamExt;
+use tokio::sync::watch;
+
+use informer::{ReflectorPhase, ReflectorStatus};
+use keel::{Clock, Tasks};
+use store::{Error, Event, Record, Revision, Store, Watch};
+
 pub(crate) use change_log::{Change, EncodingKey};
 pub(crate) use entry::{Entry, Head};
 pub(crate) use label_mask::LabelMask;
 pub(crate) use resource_cache::ResourceCache;
 pub(crate) use snapshot::Snapshot;
 pub(crate) use subscription::Subscription;
-
-use arc_swap::ArcSwap;
-use futures_util::StreamExt;
-use informer::{ReflectorPhase, ReflectorStatus};
-use keel::{Clock, Tasks};
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use store::{Error, Event, Record, Revision, Store, Watch};
-use tokio::sync::watch;
 
 /// The prefix of the keys of all API objects.
 pub(crate) const ROOT: &str = "/registry/";
@@ -109,7 +111,7 @@ impl WatchCache {
     /// a watch misses no event.
     async fn load(&self) -> Result<(), Error> {
         let (mut watch, floor) = self.watch_history().await?;
-        let page = self.store.range(ROOT, None, usize::MAX, None).await?;
+        let page = reflector::read_all(&*self.store).await?;
         for (cache, records) in self.by_resource(&page.records) {
             cache.load(records);
         }

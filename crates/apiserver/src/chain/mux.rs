@@ -104,7 +104,7 @@ pub(crate) async fn resource(
 ) -> Result<Response<Body>, Status> {
     // The CRD controller deletes an object of a CRD that is being deleted.
     if let Some(DeletedCrdInstance(served)) = head.extensions.get() {
-        let version = served.resource.storage;
+        let version = served.resource.storage_index;
         let cx = RequestContext::new(parts, MediaTypeOptions::JSON, Arc::clone(served), version);
         let response = Box::pin(delete::delete_instance(&cx)).await?;
         audit::record(&cx.scope.user, cx.scope.verb, &cx.scope.path, response.status().as_u16());

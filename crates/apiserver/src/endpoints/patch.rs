@@ -3,7 +3,7 @@
 mod go_json;
 mod parsed_patch;
 
-pub(super) use parsed_patch::parse;
+use http::Response;
 
 use super::create::{check_namespace, respond};
 use super::update::check_name;
@@ -16,12 +16,13 @@ use crate::registry::conversion;
 use crate::registry::shape;
 use crate::registry::{ManagedFields, UpdateRequest, UpdateStrategy};
 use crate::request::options::{FieldValidation, WriteOptions};
-use http::Response;
 use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
 use parsed_patch::{ParsedPatch, PatchType};
 use types::Type;
 use types::resource::Shape;
 use types::strategic::GoValue;
+
+pub(super) use parsed_patch::parse;
 
 /// A patch and its field validation.
 struct Patcher {

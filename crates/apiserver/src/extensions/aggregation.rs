@@ -17,22 +17,24 @@ mod proxy;
 mod remote_api_service;
 mod schedule;
 
-pub(crate) use openapi::{OpenApiPart, PathsAndDefinitions};
-pub(crate) use remote_api_service::RemoteApiService;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
 
 use crate::in_process::loopback::LoopbackClient;
 use crate::storage::Storage;
 use crate::storage::catalog::Catalog;
 use crate::storage::snapshot_value::SnapshotValue;
 use aggregation_controller::AggregationController;
-use arc_swap::ArcSwap;
 use autoregister::Trigger;
-use bytes::Bytes;
 use machinery::Value;
 use openapi::{MAX_TOTAL_SIZE, OmitReason, OpenApiV2};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tls::Identity;
+
+pub(crate) use openapi::{OpenApiPart, PathsAndDefinitions};
+pub(crate) use remote_api_service::RemoteApiService;
 
 /// The group of `APIService`.
 const GROUP: &str = "apiregistration.k8s.io";

@@ -19,14 +19,15 @@ mod rewrite;
 mod crd_tasks;
 mod schema_memory;
 
-pub(crate) use lookup::{catch_up, find};
+use std::sync::Arc;
 
 use crate::in_process::loopback::LoopbackClient;
 use crate::storage::Storage;
 use crate::storage::hooks::Validate;
 use crd_controller::CrdController;
 use kinds::apiextensions;
-use std::sync::Arc;
+
+pub(crate) use lookup::{catch_up, find};
 
 /// The path of the CRDs.
 const CRDS_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

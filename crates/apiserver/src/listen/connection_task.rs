@@ -14,7 +14,7 @@
 //! Streams and connection wake each other while they are polled: a stream that queues a frame wakes
 //! the connection, and the connection wakes a stream that waits for space. With the waker of the task,
 //! each of these wakes would poll everything once more. So each of the two has a [`WakeFlag`], and only
-//! the part whose flag is set is polled. Without them an event for each of 100 watches costs 30 to 45 %
+//! the part whose flag is set is polled. Without them an event for each of 100 watches costs 31 to 47 %
 //! more CPU (docs/performance.md).
 //!
 //! A stream must therefore not compute for long: requests run in tasks of their own (`in_own_task`).

@@ -33,7 +33,7 @@ pub(crate) fn memory_version(scope: &RequestScope) -> usize {
     if scope.resource().conventions.works_in_request_version {
         scope.version
     } else {
-        scope.resource().storage
+        scope.resource().storage_index
     }
 }
 
@@ -50,14 +50,14 @@ pub(crate) async fn in_memory_version(
     if scope.resource().conventions.works_in_request_version {
         return Ok(self::entry(scope, entry).await?.object());
     }
-    Ok(convert_locally(&scope.served, scope.resource().storage, entry.object()))
+    Ok(convert_locally(&scope.served, scope.resource().storage_index, entry.object()))
 }
 
 /// Converts an object from the memory version to the storage version.
 pub(crate) async fn to_storage(scope: &RequestScope, object: Object) -> Result<Object, Status> {
-    let storage = scope.resource().storage;
+    let storage = scope.resource().storage_index;
     let mut object = self::object(scope, storage, object).await?;
-    if let Shape::Structural(schema) = &scope.resource().hub().shape {
+    if let Shape::Structural(schema) = &scope.resource().storage_version().shape {
         // A status that was dropped may have a default value.
         schema.default(object.map_mut());
     }

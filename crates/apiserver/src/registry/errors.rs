@@ -1,5 +1,6 @@
 //! Converts errors of the store to Status. No other module does this.
 
+use keel::message_with_causes;
 use machinery::{GroupResource, Status};
 use store::Error;
 
@@ -25,15 +26,4 @@ pub(crate) fn of_store(group_resource: &GroupResource, name: &str, error: &Error
             Status::internal(message_with_causes(other))
         }
     }
-}
-
-/// The message of an error with its causes, in one line.
-fn message_with_causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text += &format!(": {cause}");
-        source = cause.source();
-    }
-    text
 }

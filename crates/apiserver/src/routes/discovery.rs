@@ -282,11 +282,13 @@ pub(super) fn subresources(served: &ServedResource, version: usize) -> Vec<Subre
 /// is not served has no hash either (`customresource_discovery_controller.go`).
 fn storage_version_hash(served: &ServedResource) -> Option<String> {
     let resource = &served.resource;
-    let is_unserved = !resource.conventions.hashes_unserved_version && !resource.hub().served;
+    let is_unserved =
+        !resource.conventions.hashes_unserved_version && !resource.storage_version().served;
     if resource.strategy.unstored.is_some() || is_unserved {
         return None;
     }
-    let version = resource.strategy.storage_version.unwrap_or(&resource.hub().name);
+    let version =
+        resource.strategy.announced_storage_version.unwrap_or(&resource.storage_version().name);
     let text = format!("{}/{version}/{}", resource.group, resource.kind);
     let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
     Some(BASE64_STANDARD.encode(&digest.as_ref()[..8]))

@@ -13,19 +13,21 @@ mod metrics;
 mod review;
 mod webhook;
 
-pub(crate) use metrics::ConversionMetrics;
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::cache::watch_cache::Entry;
 use crate::storage::Storage;
 use crate::storage::catalog::ServedResource;
 use conversion_cache::ConversionCache;
 use machinery::{Object, Status, Value};
-use std::sync::Arc;
-use tokio::sync::Mutex;
-use tokio::time::Instant;
 use types::Resource;
 use types::resource::{Shape, Version};
 use webhook::ConversionWebhook;
+
+pub(crate) use metrics::ConversionMetrics;
 
 /// Converts the objects of one resource between its versions.
 pub(crate) struct Conversion {

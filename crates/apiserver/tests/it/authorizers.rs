@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 
-use crate::objects::{MAPS, map};
+use crate::objects::{CONFIG_MAPS, config_map};
 use apiserver::auth::authentication::User;
 use apiserver::auth::authorization::{Attributes, Authorization, Authorizer, Decision, Rules};
 use machinery::{Value, json};
@@ -68,16 +68,16 @@ async fn a_request_waits_for_the_decision() {
         extra: BTreeMap::from([("team".to_owned(), vec![team.to_owned()])]),
         ..User::authenticated("bob", "", vec![])
     };
-    assert_eq!(plane.as_user(bob("blue")).get(MAPS).await.0, 200);
-    assert_eq!(plane.as_user(bob("red")).get(MAPS).await.0, 403);
+    assert_eq!(plane.as_user(bob("blue")).get(CONFIG_MAPS).await.0, 200);
+    assert_eq!(plane.as_user(bob("red")).get(CONFIG_MAPS).await.0, 403);
 }
 
 #[tokio::test]
 async fn an_error_of_an_authorizer_is_not_reported_as_a_refusal() {
     let plane = plane().await;
     let eve = plane.as_user(User::authenticated("eve", "", vec![]));
-    let answer = eve.get_as(&format!("{MAPS}?limit=1"), JSON).await;
-    let text = format!("Internal Server Error: \"{MAPS}?limit=1\": webhook &lt;down&gt;\n");
+    let answer = eve.get_as(&format!("{CONFIG_MAPS}?limit=1"), JSON).await;
+    let text = format!("Internal Server Error: \"{CONFIG_MAPS}?limit=1\": webhook &lt;down&gt;\n");
     assert_eq!((answer.code, answer.text()), (500, text.as_str()));
     let status = json!({"allowed": false, "evaluationError": "webhook <down>"});
     assert_eq!(review(&plane, "eve", &json!({})).await, status);
@@ -108,6 +108,6 @@ async fn an_expression_sees_an_error_instead_of_waiting() {
     for (plane, expected) in [(TestEnv::start().await, 201), (plane().await, 422)] {
         plane.create(&format!("{GROUP}/validatingadmissionpolicies"), &policy).await;
         plane.create(&format!("{GROUP}/validatingadmissionpolicybindings"), &binding).await;
-        assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, expected);
+        assert_eq!(plane.post(CONFIG_MAPS, &config_map("a", &json!({}))).await.0, expected);
     }
 }

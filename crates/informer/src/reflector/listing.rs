@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 
 use super::position::{Position, is_expired, is_unsupported};
-use super::{REQUEST_TIMEOUT, Reflector, ReflectorItem};
+use super::{Reflector, ReflectorItem};
 use crate::{ListRequest, ListWatchError, WatchEvent, WatchStream};
 
 /// The longest time between two initial items. A server that is silent for longer, or sends initial
@@ -98,7 +98,7 @@ impl<T: ReflectorItem> Reflector<T> {
             let is_continued = request.continue_token.is_some();
             let page = tokio::select! {
                 page = self.source.list(request) => page,
-                () = self.clock.sleep(REQUEST_TIMEOUT) => Err(ListWatchError::TimedOut),
+                () = self.clock.sleep(self.options.request_timeout) => Err(ListWatchError::TimedOut),
             };
             let page = page.inspect_err(|error| {
                 let is_token_expired = is_continued && is_expired(error);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 
 use super::position::{Novelty, Position};
-use super::{REQUEST_TIMEOUT, Reflector, ReflectorItem, ReflectorPhase, Transaction};
+use super::{Reflector, ReflectorItem, ReflectorPhase, Transaction};
 use crate::{ListWatchError, WatchEvent, WatchRequest, WatchStream};
 
 /// The time after the timeout of a watch within which the server must close it.
@@ -48,7 +48,7 @@ impl<T: ReflectorItem> Reflector<T> {
         };
         let stream = tokio::select! {
             stream = self.source.watch(request) => stream?,
-            () = self.clock.sleep(REQUEST_TIMEOUT) => return Err(ListWatchError::TimedOut),
+            () = self.clock.sleep(self.options.request_timeout) => return Err(ListWatchError::TimedOut),
         };
         self.status.send_modify(|status| {
             status.watches += 1;

@@ -23,10 +23,9 @@ pub(super) struct State<K> {
     latency: Arc<dyn HistogramMetric>,
     work_duration: Arc<dyn HistogramMetric>,
     pub(super) is_shut_down: bool,
-    /// A worker was woken and has not read the queue yet.
+    /// A worker was woken and has not read the queue yet, or the next worker that waits is woken at
+    /// once. A worker that is dropped in between passes its wakeup on (`tokio::sync::Notify`).
     pub(super) is_waking: bool,
-    /// The number of workers that wait for a key.
-    pub(super) idle_workers: usize,
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
@@ -43,25 +42,12 @@ impl<K: Clone + Eq + Hash> State<K> {
             work_duration: Arc::clone(&options.work_duration),
             is_shut_down: false,
             is_waking: false,
-            idle_workers: 0,
         }
     }
 
     /// The time since the queue was created, independent of changes of the clock.
     pub(super) fn now(&self) -> Duration {
         self.clock.elapsed_since(&self.began)
-    }
-
-    /// Whether an idle worker should be woken: at least `keys` keys wait, and no worker is on its
-    /// way.
-    pub(super) fn needs_worker(&self, keys: usize) -> bool {
-        !self.is_waking && self.idle_workers > 0 && self.queue.depth() >= keys
-    }
-
-    /// A worker is not idle any more. It may be the one that was woken.
-    pub(super) fn end_idle(&mut self) {
-        self.idle_workers -= 1;
-        self.is_waking = false;
     }
 
     pub(super) fn add(&mut self, key: K, priority: Priority, now: Duration, arrival: Arrival) {

@@ -213,6 +213,47 @@ async fn a_worker_that_is_dropped_after_it_was_woken_wakes_another() {
     assert_eq!(*poll(stays.as_mut()).await.flatten().unwrap().key(), "a");
 }
 
+/// In each round some workers stop after one attempt, on another thread than that of the additions.
+/// The workers that stay get every key that the others leave.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_key_waits_for_ever_while_workers_come_and_go_on_other_threads() {
+    let (options, clock) = (QueueOptions::default(), Clock::system());
+    let queue = WorkQueue::new(&options, &clock, &Entropy::seeded(1));
+    let tasks = keel::Tasks::new();
+    let (processed, mut received) = tokio::sync::mpsc::channel(16);
+    for _ in 0..3 {
+        let (queue, processed) = (queue.clone(), processed.clone());
+        tasks.spawn("worker", async move {
+            while let Some(job) = queue.get().await {
+                processed.send(*job.key()).await.unwrap();
+            }
+        });
+    }
+    let rounds = async {
+        for round in 0..2000 {
+            let (leaving, sent) = (queue.clone(), processed.clone());
+            tasks.spawn("leaving worker", async move {
+                if let Some(job) = get_now(&leaving).await {
+                    sent.send(*job.key()).await.unwrap();
+                }
+            });
+            let keys = [3 * round, 3 * round + 1, 3 * round + 2];
+            for key in keys {
+                queue.add(key);
+            }
+            let mut seen = Vec::new();
+            for _ in keys {
+                seen.extend(received.recv().await);
+            }
+            seen.sort_unstable();
+            assert_eq!(seen, keys);
+        }
+    };
+    tokio::time::timeout(60 * SECOND, rounds).await.expect("no key is left");
+    queue.shut_down();
+    tasks.stop(5 * SECOND).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_delay_is_independent_of_changes_of_the_clock() {
     let (queue, clock) = queue();

@@ -24,5 +24,18 @@ fn an_object_without_finalizers_that_is_being_deleted_is_in_its_last_state() {
     assert!(!is_last(r#","deletionTimestamp":null"#, "{}"));
     assert!(!is_last(&format!(r#"{deleted},"finalizers":["x/y"]"#), "{}"));
     assert!(!is_last(&format!(r#"{deleted},"deletionGracePeriodSeconds":30"#), "{}"));
-    assert!(!is_last(deleted, r#"{"finalizers":["kubernetes"]}"#), "a namespace");
+    assert!(is_last(deleted, r#"{"finalizers":["a"]}"#), "a field of a custom kind");
+}
+
+#[test]
+fn a_namespace_with_finalizers_in_its_spec_is_not_in_its_last_state() {
+    let is_last = |finalizers: &str| {
+        let json = format!(
+            r#"{{"kind":"Namespace","apiVersion":"v1","metadata":{{"name":"a",
+            "deletionTimestamp":"2026-01-01T00:00:00Z"}},"spec":{{"finalizers":[{finalizers}]}}}}"#
+        );
+        is_last_state(&Item::parse(json).unwrap())
+    };
+    assert!(!is_last(r#""kubernetes""#));
+    assert!(is_last(""));
 }

@@ -415,3 +415,14 @@ async fn a_failed_list_without_pages_is_followed_by_one_in_pages() {
     assert_eq!(world.take_requests(), "list-all list list watch");
     world.stop().await;
 }
+
+#[tokio::test]
+async fn a_change_between_two_pages_is_delivered() {
+    let world = streaming(InitialEvents::Refused);
+    world.server.state().write_between_pages = Some(("a", "blue"));
+    world.informer.start();
+    world.until_cache_equals_server().await;
+    world.quiesce().await;
+    assert_eq!(world.take_requests(), "watch list list watch");
+    world.stop().await;
+}

@@ -76,6 +76,9 @@ pub(crate) struct ServerState {
     pub(crate) faults: VecDeque<Fault>,
     /// The number of the next continue tokens that are expired.
     pub(crate) expiring_tokens: u32,
+    /// The name and color of a write between two pages of a list. The later page has the version of
+    /// the write.
+    pub(crate) write_between_pages: Option<(&'static str, &'static str)>,
     /// Whether the resource does not exist.
     pub(crate) absent: bool,
     /// Whether lists have no version.
@@ -106,6 +109,7 @@ impl Server {
             refusals: VecDeque::new(),
             faults: VecDeque::new(),
             expiring_tokens: 0,
+            write_between_pages: None,
             absent: false,
             hides_versions: false,
             was_restored: false,
@@ -257,6 +261,11 @@ impl Server {
     }
 
     fn page(&self, request: &ListRequest) -> Result<List, ListWatchError> {
+        let is_continued = request.continue_token.is_some();
+        let write = is_continued.then(|| self.state().write_between_pages.take()).flatten();
+        if let Some((name, color)) = write {
+            self.put(name, color);
+        }
         let mut state = self.state();
         state.log.push(if request.limit.is_some() { "list" } else { "list-all" }.to_owned());
         state.check_refusals()?;
@@ -266,7 +275,8 @@ impl Server {
         }
         let (revision, mut rest) = if let Some(token) = &request.continue_token {
             let expired = || ListWatchError::Refused(Status::expired("the token is too old"));
-            state.pages.remove(token).ok_or_else(expired)?
+            let (revision, rest) = state.pages.remove(token).ok_or_else(expired)?;
+            (if write.is_some() { state.revision } else { revision }, rest)
         } else {
             let objects = state.objects.values();
             let selected = objects.filter(|object| selects(&request.selection, object));

@@ -305,6 +305,23 @@ async fn a_request_without_an_answer_is_sent_again() {
 }
 
 #[tokio::test]
+async fn a_request_fails_after_the_request_timeout() {
+    let request_timeout = Duration::from_mins(10);
+    let options = ReflectorOptions { request_timeout, ..ReflectorOptions::default() };
+    for version in [None, Some("7")] {
+        let reflector = TestReflector::start_with(&options, version, [Answer::Never]);
+        reflector.quiesce().await;
+        reflector.clock.advance(Duration::from_secs(599));
+        reflector.quiesce().await;
+        assert_eq!(reflector.status.borrow().failures, 0);
+        reflector.clock.advance(Duration::from_secs(1));
+        reflector.quiesce().await;
+        assert_eq!(reflector.status.borrow().failures, 1);
+        reflector.run().await;
+    }
+}
+
+#[tokio::test]
 async fn a_start_version_replaces_the_first_list() {
     let events = vec![modified("a", 8)];
     let reflector = TestReflector::start_at(Some("7"), [Answer::Watch(events, End::Closed)]);

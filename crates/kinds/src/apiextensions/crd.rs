@@ -56,7 +56,7 @@ pub(super) static STRATEGY: Strategy = Strategy {
     convert: Some(v1beta1::convert),
     warnings,
     // Upstream stores CRDs in the oldest version that it can read.
-    storage_version: Some("v1beta1"),
+    announced_storage_version: Some("v1beta1"),
     ..Strategy::DEFAULT
 };
 

@@ -23,7 +23,7 @@ pub enum Error {
     NoStorageVersion,
 }
 
-/// Turns an accepted CRD of the hub version into what the server serves.
+/// Turns an accepted CRD of the storage version into what the server serves.
 pub fn resource(crd: &Object) -> Result<Resource, Error> {
     resource_with(crd, &PatternPool::default())
 }
@@ -49,7 +49,7 @@ pub fn resource_with(crd: &Object, pool: &PatternPool) -> Result<Resource, Error
         short_names: texts(names, "shortNames").map(str::to_owned).collect(),
         categories: texts(names, "categories").map(str::to_owned).collect(),
         namespaced: text(spec, "scope") == "Namespaced",
-        storage: storage.ok_or(Error::NoStorageVersion)?,
+        storage_index: storage.ok_or(Error::NoStorageVersion)?,
         versions: versions.into_iter().map(|(version, _)| version).collect(),
         strategy: &STRATEGY,
         conventions: &Conventions::CUSTOM,

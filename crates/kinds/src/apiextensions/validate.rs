@@ -31,7 +31,7 @@ pub(super) enum Strictness {
     Lenient,
 }
 
-/// Validates a CRD of the hub version that was sent in `version` of the API and replaces `old`.
+/// Validates a CRD of the storage version that was sent in `version` of the API and replaces `old`.
 pub fn validate_in(new: &Object, old: Option<&Object>, version: &str, errors: &mut ErrorList) {
     let strictness =
         if version.ends_with("v1beta1") { Strictness::Lenient } else { Strictness::Full };

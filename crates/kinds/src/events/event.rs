@@ -6,7 +6,7 @@ use crate::table::{self, selectable, selectable_as};
 use machinery::Object;
 use types::resource::{Columns, Version};
 
-/// The name under which the hub is known to [`convert`].
+/// The name under which the storage version is known to [`convert`].
 const CORE: &str = "v1";
 /// The name under which this version is known to [`convert`].
 const EVENTS: &str = "events.k8s.io/v1";

@@ -40,7 +40,7 @@ impl LiveObject {
     }
 
     fn version(&self) -> &Version {
-        self.resource.hub()
+        self.resource.storage_version()
     }
 
     fn object(&self, mut value: Value) -> Object {
@@ -71,7 +71,7 @@ impl LiveObject {
         self.seconds += 1;
         let versions = ResourceVersions { resource: &self.resource, schemas: &self.schemas };
         let request = Request {
-            schema: versions.type_ref(self.resource.storage),
+            schema: versions.type_ref(self.resource.storage_index),
             api_version: &self.resource.api_version(self.version()),
             kind: &self.resource.kind,
             subresource,

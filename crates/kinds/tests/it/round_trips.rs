@@ -74,19 +74,19 @@ fn make_convertible(object: &mut Object) {
 fn conversion_to_each_version_and_back_preserves_objects_of_every_kind() {
     for (seed, resource) in (1..).zip(kinds::table::builtin()) {
         let Some(convert) = resource.strategy.convert else { continue };
-        let hub = resource.api_version(resource.hub());
-        let ty = of_kind(&hub, &resource.kind).unwrap();
+        let storage = resource.api_version(resource.storage_version());
+        let ty = of_kind(&storage, &resource.kind).unwrap();
         for version in resource.versions.iter().map(|it| resource.api_version(it)) {
             for round in 0..50 {
                 let object = normalized(ty, &random::object(ty, seed * 131 + round));
                 let mut object = Object::from_value(object).unwrap();
-                object.set_type(&hub, &resource.kind);
+                object.set_type(&storage, &resource.kind);
                 make_convertible(&mut object);
                 // Defaults are set before an object is converted to any version.
                 (resource.strategy.defaults)(&mut object);
                 let mut back = object.clone();
-                convert(&mut back, &hub, &version);
-                convert(&mut back, &version, &hub);
+                convert(&mut back, &storage, &version);
+                convert(&mut back, &version, &storage);
                 let back = normalized(ty, &back.into_value());
                 let object = normalized(ty, &object.into_value());
                 assert_eq!(back, object, "{} through {version}", resource.kind);

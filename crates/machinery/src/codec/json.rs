@@ -15,14 +15,15 @@ mod occurrences;
 mod scalar;
 mod writer;
 
-pub use occurrences::occurrences;
-pub use writer::{to_text, write, write_pretty};
+use std::fmt::Write;
 
 use super::{DecodeError, Decoded, Literals};
 use crate::{Map, Value};
 use scalar::Reader;
+
+pub use occurrences::occurrences;
 pub(super) use scalar::whole_or_float;
-use std::fmt::Write;
+pub use writer::{to_text, write, write_pretty};
 
 /// Arrays and objects may be nested this deeply.
 pub const DEPTH_MAX: usize = 1000;

@@ -29,9 +29,6 @@ mod connection;
 mod review_metrics;
 mod handler;
 
-pub use handler::{BadReview, Handler};
-pub(crate) use review_metrics::ReviewMetrics;
-
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -44,13 +41,16 @@ use futures_util::FutureExt;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use keel::{Clock, Tasks};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::serving::ServingCertificate;
+use keel::{Clock, Tasks};
+
+pub use handler::{BadReview, Handler};
+pub(crate) use review_metrics::ReviewMetrics;
 
 /// The number of bodies larger than [`max_body`](ServerOptions::max_body) in memory at a time.
 const MAX_LARGE_BODIES: usize = 2;

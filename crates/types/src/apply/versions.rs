@@ -40,14 +40,14 @@ impl<'a> Versions<TypeRef<'a>> for ResourceVersions<'a> {
 
     fn convert(&self, object: &Object, api_version: &str) -> Result<Object, String> {
         let mut object = object.clone();
-        let hub = self.resource.api_version(self.resource.hub());
+        let storage = self.resource.api_version(self.resource.storage_version());
         if let Some(convert) = self.resource.strategy.convert {
             let from = object.api_version().to_owned();
-            if from != hub {
-                convert(&mut object, &from, &hub);
+            if from != storage {
+                convert(&mut object, &from, &storage);
             }
-            if api_version != hub {
-                convert(&mut object, &hub, api_version);
+            if api_version != storage {
+                convert(&mut object, &storage, api_version);
             }
         }
         object.set_type(api_version, &self.resource.kind);

@@ -5,7 +5,7 @@ use machinery::{ErrorList, Object};
 /// Validates an object that replaces `old`: (new, old, the request's `apiVersion`).
 pub type ValidateIn = fn(&Object, Option<&Object>, &str, &mut ErrorList);
 
-/// What a kind does differently from others: pure functions, all on objects of the hub version.
+/// What a kind does differently from others: pure functions, all on objects of the storage version.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact about the kind, not a state")]
 pub struct Strategy {
@@ -44,7 +44,7 @@ pub struct Strategy {
     pub returns_deleted: bool,
     /// For kinds whose deletion involves more than finalizers: None for nearly all.
     pub deletion: Option<&'static DeletionHooks>,
-    /// Converts an object between the hub and another version: (object, from, to).
+    /// Converts an object between the storage version and another one: (object, from, to).
     pub convert: Option<fn(&mut Object, &str, &str)>,
     /// Warnings for the user about an object that is accepted.
     pub warnings: fn(&Object) -> Vec<String>,
@@ -57,7 +57,7 @@ pub struct Strategy {
     /// The subresources besides `/status` and `/scale`.
     pub subresources: &'static [Subresource],
     /// The storage version that discovery announces, where kube-apiserver's is not ours.
-    pub storage_version: Option<&'static str>,
+    pub announced_storage_version: Option<&'static str>,
     /// For kinds that are not stored: which of them it is.
     pub unstored: Option<UnstoredKind>,
 }
@@ -190,7 +190,7 @@ impl Strategy {
         garbage_collection: GarbageCollectionPolicy::DeleteDependents,
         unknown_label: |label| format!("field label not supported: {label}"),
         subresources: &[],
-        storage_version: None,
+        announced_storage_version: None,
         unstored: None,
     };
 }

@@ -6,19 +6,21 @@
 
 mod claims;
 
-pub use claims::{Claims, Lookup, Reference, ReferencedObject};
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use super::User;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use machinery::{Object, Value, json, names};
 use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair,
     UnparsedPublicKey,
 };
-use std::fs;
-use std::path::{Path, PathBuf};
+
+use super::User;
+use machinery::{Object, Value, json, names};
+
+pub use claims::{Claims, Lookup, Reference, ReferencedObject};
 
 /// The issuer of tokens, which is also the audience of tokens for the API server itself.
 pub const ISSUER: &str = "https://kubernetes.default.svc";

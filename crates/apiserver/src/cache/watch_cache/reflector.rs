@@ -26,12 +26,17 @@ use informer::{
     ReflectorStatus, ReflectorStore, Transaction, WatchEvent, WatchRequest, WatchStream,
 };
 use keel::{Clock, Entropy, Tasks};
-use store::{Error, Event, Record, Revision, Store, WatchResponse};
+use store::{Error, Event, Page, Record, Revision, Store, WatchResponse};
+
+/// The number of records that one request reads. A store behind a network answers such a request in
+/// a fraction of the timeout.
+const PAGE_SIZE: u32 = 10_000;
 
 /// Consistent reads wait for this reflector, the only one of the store, so the first retry has no
 /// delay. A watch has no timeout: the backend detects a lost connection and ends the watch.
 const OPTIONS: ReflectorOptions = ReflectorOptions {
-    page_size: u32::MAX,
+    page_size: PAGE_SIZE,
+    request_timeout: Duration::from_mins(1),
     watch_timeout: None,
     backoff_base: Duration::from_millis(50),
     backoff_cap: Duration::from_secs(5),
@@ -62,44 +67,72 @@ pub(super) fn spawn(
     status
 }
 
+/// All records at one revision, read in pages. If the revision is compacted meanwhile, one request
+/// reads all records.
+pub(super) async fn read_all(store: &dyn Store) -> Result<Page, Error> {
+    let limit = PAGE_SIZE as usize;
+    let mut all = store.range(ROOT, None, limit, None).await?;
+    while let Some(start) = next_start(&all) {
+        match store.range(ROOT, Some(&start), limit, Some(all.revision)).await {
+            Ok(page) => {
+                all.records.extend(page.records);
+                all.remaining = page.remaining;
+            }
+            Err(Error::Compacted { .. }) => {
+                return store.range(ROOT, None, usize::MAX, None).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(all)
+}
+
+/// The first possible key of the page after `page`, if there is one.
+fn next_start(page: &Page) -> Option<String> {
+    let last = page.records.last().filter(|_| page.more())?;
+    Some(format!("{}\0", last.key))
+}
+
 /// The store as a source of lists and watches.
 struct StoreListWatch {
     store: Arc<dyn Store>,
 }
 
-/// A record of a list, or an event of a watch.
-pub(super) enum StoreItem {
-    Record(Arc<Record>),
-    Event(Event),
+/// The state of a key after a write. A record of a list is the state after the last write of its key.
+pub(super) struct StoreItem(Event);
+
+impl From<Arc<Record>> for StoreItem {
+    fn from(record: Arc<Record>) -> Self {
+        let (revision, key) = (record.modified, Arc::clone(&record.key));
+        Self(Event { revision, key, new: Some(record), old: None })
+    }
 }
 
 impl ReflectorItem for StoreItem {
     type Key = Arc<str>;
 
     fn key(&self) -> Arc<str> {
-        match self {
-            Self::Record(record) => Arc::clone(&record.key),
-            Self::Event(event) => Arc::clone(&event.key),
-        }
+        Arc::clone(&self.0.key)
     }
 
     fn resource_version(&self) -> Cow<'_, str> {
-        let revision = match self {
-            Self::Record(record) => record.modified,
-            Self::Event(event) => event.revision,
-        };
-        revision.to_string().into()
+        self.0.revision.to_string().into()
     }
 }
 
 impl ListWatch<StoreItem> for StoreListWatch {
-    /// All records in one page.
-    fn list(&self, _: ListRequest) -> BoxFuture<'_, Result<List<StoreItem>, ListWatchError>> {
-        Box::pin(async {
-            let page = self.store.range(ROOT, None, usize::MAX, None).await.map_err(list_error)?;
+    /// All pages show the records at the revision of the first one. A continue token is that revision
+    /// and the first possible key of the page.
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<List<StoreItem>, ListWatchError>> {
+        Box::pin(async move {
+            let token = request.continue_token.as_deref().and_then(|token| token.split_once(' '));
+            let (start, at) = token.map(|(at, start)| (start, revision_of(at))).unzip();
+            let limit = request.limit.map_or(usize::MAX, |limit| limit as usize);
+            let page = self.store.range(ROOT, start, limit, at).await.map_err(list_error)?;
             Ok(List {
-                items: page.records.into_iter().map(StoreItem::Record).collect(),
                 resource_version: page.revision.to_string(),
+                continue_token: next_start(&page).map(|start| format!("{} {start}", page.revision)),
+                items: page.records.into_iter().map(StoreItem::from).collect(),
                 ..List::default()
             })
         })
@@ -137,8 +170,8 @@ fn events_of(
     // Creations are sent as modifications: to the reflector, version 0, which is that of an empty
     // store, is an unknown version, and an addition does not advance an unknown version.
     let events = response.events.into_iter().map(|event| match event.new {
-        Some(_) => WatchEvent::Modified(StoreItem::Event(event)),
-        None => WatchEvent::Deleted(StoreItem::Event(event)),
+        Some(_) => WatchEvent::Modified(StoreItem(event)),
+        None => WatchEvent::Deleted(StoreItem(event)),
     });
     events.chain(bookmark).map(Ok)
 }
@@ -181,27 +214,26 @@ impl ReflectorStore<StoreItem> for WatchCache {
         items: Vec<StoreItem>,
         resource_version: &'a str,
     ) -> BoxFuture<'a, ()> {
-        let records = items.into_iter().filter_map(|item| match item {
-            StoreItem::Record(record) => Some(record),
-            StoreItem::Event(_) => None,
-        });
-        let records: Vec<Arc<Record>> = records.collect();
+        // A key without a record does not exist.
+        let records: Vec<Arc<Record>> =
+            items.into_iter().filter_map(|StoreItem(event)| event.new).collect();
         self.replace_content(&records, revision_of(resource_version));
         self.apply_deferred_removals();
         Box::pin(std::future::ready(()))
     }
 
     fn apply(&self, transactions: Vec<Transaction<StoreItem>>) {
-        let events = transactions.iter().filter_map(|transaction| match transaction {
-            Transaction::Add(StoreItem::Event(event))
-            | Transaction::Update(StoreItem::Event(event))
-            | Transaction::Delete(StoreItem::Event(event)) => Some(event),
-            _ => None,
-        });
-        self.apply_events(events);
+        self.apply_events(transactions.iter().map(|transaction| match transaction {
+            Transaction::Add(StoreItem(event))
+            | Transaction::Update(StoreItem(event))
+            | Transaction::Delete(StoreItem(event)) => event,
+        }));
     }
 
     fn bookmark(&self, resource_version: &str) {
         self.set_applied(revision_of(resource_version));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -52,7 +52,7 @@ pub(super) async fn clean_up(
 /// Deletes the objects of a CRD; returns the message of the first failure.
 async fn delete_objects(client: &LoopbackClient, served: &Arc<ServedResource>) -> Option<String> {
     let resource = &served.resource;
-    let root = format!("/apis/{}/{}", resource.group, resource.hub().name);
+    let root = format!("/apis/{}/{}", resource.group, resource.storage_version().name);
     let mut failure = None;
     for entry in served.cache.snapshot().entries.values() {
         let path = if resource.namespaced {

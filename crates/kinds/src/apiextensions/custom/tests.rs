@@ -17,7 +17,7 @@ fn version_of(version: &Value) -> Version {
 }
 
 #[test]
-fn versions_are_sorted_and_the_stored_one_is_the_hub() {
+fn versions_are_sorted_and_the_storage_version_is_found() {
     let versions: Value = ["v1alpha1", "v2", "v10", "foo"]
         .iter()
         .map(|name| json!({"name": name, "served": true, "storage": *name == "v1alpha1"}))
@@ -25,7 +25,7 @@ fn versions_are_sorted_and_the_stored_one_is_the_hub() {
     let resource = resource(&crd(&versions)).unwrap();
     let names: Vec<&str> = resource.versions.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["v10", "v2", "v1alpha1", "foo"]);
-    assert_eq!(resource.hub().name, "v1alpha1");
+    assert_eq!(resource.storage_version().name, "v1alpha1");
     assert_eq!(resource.prefix, "/registry/example.dev/widgets");
     assert_eq!((resource.singular.as_str(), resource.short_names.len()), ("widget", 1));
 }

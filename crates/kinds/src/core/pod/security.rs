@@ -200,13 +200,13 @@ fn validate_windows_options(errors: &mut ErrorList, path: &Path<'_>, options: &V
 /// The errors about the name of a Windows user, `DOMAIN\user`.
 fn windows_user(name: &str) -> Vec<String> {
     let mut messages = Vec::new();
-    let mut complain = |message: &str| messages.push(format!("runAsUserName{message}"));
+    let mut add_error = |message: &str| messages.push(format!("runAsUserName{message}"));
     if name.is_empty() {
-        complain(" cannot be an empty string");
+        add_error(" cannot be an empty string");
         return messages;
     }
     if name.contains(|c: char| c.is_ascii_control()) {
-        complain(" cannot contain control characters");
+        add_error(" cannot contain control characters");
         return messages;
     }
     let parts: Vec<&str> = name.split('\\').collect();
@@ -214,26 +214,26 @@ fn windows_user(name: &str) -> Vec<String> {
         [user] => (None, *user),
         [domain, user] => (Some(*domain), *user),
         _ => {
-            complain(" cannot contain more than one backslash");
+            add_error(" cannot contain more than one backslash");
             return messages;
         }
     };
     if domain.is_some_and(|domain| domain.len() >= 256) {
-        complain("'s Domain length must be under 256 characters");
+        add_error("'s Domain length must be under 256 characters");
     }
     if domain.is_some_and(|domain| !is_net_bios(domain) && !is_windows_dns(domain)) {
-        complain("'s Domain doesn't match the NetBios nor the DNS format");
+        add_error("'s Domain doesn't match the NetBios nor the DNS format");
     }
     if user.is_empty() {
-        complain("'s User cannot be empty");
+        add_error("'s User cannot be empty");
     } else if user.len() > 104 {
-        complain("'s User length must not be longer than 104 characters");
+        add_error("'s User length must not be longer than 104 characters");
     }
     if !user.is_empty() && user.chars().all(|c| ". ".contains(c)) {
-        complain("'s User cannot contain only periods or spaces");
+        add_error("'s User cannot contain only periods or spaces");
     }
     if user.contains(|c: char| "\"/\\:;|=,+*?<>@[]".contains(c)) {
-        complain("'s User cannot contain the following characters: \"/\\:;|=,+*?<>@[]");
+        add_error("'s User cannot contain the following characters: \"/\\:;|=,+*?<>@[]");
     }
     messages
 }

@@ -1,6 +1,5 @@
 //! [`explain`]: why a plane did not start, with the flags that avoid the error.
 
-use std::error::Error as _;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -124,16 +123,11 @@ fn is_full(error: &server::Error) -> bool {
 
 /// Returns whether one of the causes is an I/O error of a matching kind.
 fn has_cause(error: &server::Error, matches_kind: impl Fn(ErrorKind) -> bool) -> bool {
-    let mut cause = error.source();
-    while let Some(found) = cause {
-        let shared = || found.downcast_ref::<Arc<io::Error>>().map(|it| &**it);
-        let kind = found.downcast_ref::<io::Error>().or_else(shared).map(io::Error::kind);
-        if kind.is_some_and(&matches_kind) {
-            return true;
-        }
-        cause = found.source();
-    }
-    false
+    keel::causes(error).any(|cause| {
+        let shared = || cause.downcast_ref::<Arc<io::Error>>().map(|it| &**it);
+        let kind = cause.downcast_ref::<io::Error>().or_else(shared).map(io::Error::kind);
+        kind.is_some_and(&matches_kind)
+    })
 }
 
 /// The number of free bytes on the disk of a directory, which need not exist yet.
