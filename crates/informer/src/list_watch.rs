@@ -137,8 +137,8 @@ pub enum WatchEvent<T = Item> {
 pub enum ListWatchError {
     /// The server refused the request. The code of the status decides what follows; see
     /// [reflector](crate::reflector).
-    #[error("the server refused")]
-    Refused(#[source] Status),
+    #[error(transparent)]
+    Refused(Status),
     /// The requested resourceVersion was compacted: list again. An API server answers
     /// with the code 410 instead.
     #[error("the resource version has expired")]

@@ -1,6 +1,7 @@
 //! The command line: start, stop, help texts and errors.
 
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -112,6 +113,31 @@ fn a_kubeconfig_is_private_and_keeps_other_entries() {
     assert!(text.contains("https://example.com") && text.contains(&plane.url), "{text}");
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).unwrap());
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn the_command_that_selects_the_context_names_the_kubeconfig_of_the_flag() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kubeconfig");
+    let mine = "apiVersion: v1\nkind: Config\ncurrent-context: mine\n";
+    let notes = directory.path().join("notes");
+    let flag = path.to_str().unwrap();
+    let cases: [(&[&str], String); 2] = [
+        (&["--kubeconfig", flag], format!("kubectl config --kubeconfig {flag} use-context sampan")),
+        (&[], "kubectl config use-context sampan".to_owned()),
+    ];
+    for (arguments, expect) in cases {
+        std::fs::write(&path, mine).unwrap();
+        let mut command = up(directory.path());
+        command.args(arguments).stdout(Stdio::piped());
+        let mut process = command.stderr(File::create(&notes).unwrap()).spawn().unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        assert!(lines.map_while(Result::ok).any(|it| it.starts_with("ready in")));
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let notes = std::fs::read_to_string(&notes).unwrap();
+        assert!(notes.contains(&format!("the current one: {expect}\n")), "{notes}");
+    }
 }
 
 #[test]
