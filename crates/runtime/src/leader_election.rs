@@ -36,8 +36,8 @@ use tokio::sync::watch;
 use crate::fence::Fence;
 use options::JITTER_DIVISOR;
 
-/// The number of attempts to release the lease. A release conflicts only with an own renewal whose answer
-/// was lost.
+/// The number of attempts to release the lease. A release conflicts only with an own renewal whose
+/// response was lost.
 const RELEASE_ATTEMPTS: usize = 3;
 
 /// The role of a manager.
@@ -171,15 +171,15 @@ impl Elector {
         let clock = self.clock.clone();
         tokio::select! {
             attempt = self.attempt() => attempt,
-            () = clock.sleep(deadline) => LeaseResult::Failed("no answer in time".to_owned()),
+            () = clock.sleep(deadline) => LeaseResult::Failed("no response in time".to_owned()),
         }
     }
 
     async fn attempt(&mut self) -> LeaseResult {
         match self.acquire_or_renew().await {
             Ok(attempt) => attempt,
-            // Another candidate was faster, the last answer was lost, or the lease was deleted, for
-            // which servers use different codes: read the lease, and try again the next time.
+            // Another candidate was faster, the last response was lost, or the lease was deleted,
+            // for which servers use different codes: read the lease, and try again the next time.
             Err(kube_client::Error::Api(status)) => match self.read_lease().await {
                 Ok(Some(lease)) if self.is_held_by_another(&lease) => LeaseResult::HeldByAnother,
                 Ok(_) => LeaseResult::Failed(refusal(&status)),
@@ -272,7 +272,7 @@ impl Elector {
         let (clock, timeout) = (self.clock.clone(), self.attempt_timeout());
         let released = tokio::select! {
             released = self.release() => released.map_err(|error| error.to_string()),
-            () = clock.sleep(timeout) => Err("no answer in time".to_owned()),
+            () = clock.sleep(timeout) => Err("no response in time".to_owned()),
         };
         if let Err(error) = released {
             tracing::warn!(error, "cannot release the lease {}", self.options.path());

@@ -317,7 +317,7 @@ fn the_error_of_a_token_or_policy_file_names_file_and_line() {
 
 #[test]
 fn a_full_standard_output_is_an_error() {
-    let full = || Stdio::from(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
     for arguments in [&["--help"][..], &["completion", "bash"]] {
         let output = plane::sampan().args(arguments).stdout(full()).output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
@@ -343,7 +343,7 @@ fn a_closed_pipe_and_a_full_standard_error_are_ignored() {
     drop(process.stdout.take());
     let output = process.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
-    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let full = File::options().write(true).open("/dev/full").unwrap();
     let arguments = ["bench", "--kubeconfig", "/no/such/file"];
     let status = plane::sampan().args(arguments).stderr(full).status().unwrap();
     assert_eq!(status.code(), Some(1));
@@ -416,9 +416,9 @@ fn plain_http_on_the_tls_port_gets_an_explanation() {
     let plane = Plane::listening_on("127.0.0.1:0");
     let mut stream = TcpStream::connect(plane.url.strip_prefix("https://").unwrap()).unwrap();
     stream.write_all(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.0 400 Bad Request\r\n"), "{answer}");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.0 400 Bad Request\r\n"), "{response}");
     let text = "\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
-    assert!(answer.ends_with(text), "{answer}");
+    assert!(response.ends_with(text), "{response}");
 }
