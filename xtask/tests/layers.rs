@@ -7,9 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The layers from top to bottom, in the order in which a request passes them, and the layers that
-/// each uses. An edge that is added here is a design decision: say why in ARCHITECTURE.md, which
-/// shows the same table.
+/// The layers from top to bottom, and the layers that each uses, which are all below it. An edge that
+/// is added here is a design decision: say why in ARCHITECTURE.md, which shows the same table.
 const LAYERS: &[(&str, &[&str])] = &[
     (
         "server",

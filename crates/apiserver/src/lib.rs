@@ -1,5 +1,5 @@
-//! The API server. The modules are listed in the order in which a request passes them, and a module
-//! uses only those after it; `xtask/tests/layers.rs` checks this.
+//! The API server. The modules are listed from top to bottom: a module uses only those after it,
+//! which `xtask/tests/layers.rs` checks. `ARCHITECTURE.md` follows a request through them.
 
 pub mod server;
 pub mod listen;

@@ -40,7 +40,10 @@ pub use kube_client::Config;
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// Neither a kubeconfig nor a mounted service account exists.
-    #[error("found neither a kubeconfig nor a service account")]
+    #[error(
+        "found neither a kubeconfig nor a service account: set KUBECONFIG, or start `sampan up`, which \
+         writes ~/.kube/config"
+    )]
     NotFound(#[source] Box<InferConfigError>),
     /// Certificates, keys or headers in the configuration are not valid.
     #[error("cannot use the configuration")]

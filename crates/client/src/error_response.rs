@@ -29,7 +29,7 @@ fn status_of(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> Status {
     let sent = serde_json::from_slice(body).ok().and_then(|value| Status::from_value(&value));
     let mut status = sent.unwrap_or_else(|| {
         let text = String::from_utf8_lossy(body);
-        let message = format!("the server answered {code}: {}", text.trim());
+        let message = format!("the server responded with {code}: {}", text.trim());
         Status::new(code.as_u16(), Reason::Unknown, message)
     });
     status.code = code.as_u16();
@@ -55,7 +55,7 @@ mod tests {
         headers.insert(RETRY_AFTER, "7".parse().unwrap());
         let status = status_of(StatusCode::BAD_GATEWAY, &headers, b"<html>");
         assert_eq!((status.code, retry_after(&status)), (502, 7));
-        assert_eq!(status.message, "the server answered 502 Bad Gateway: <html>");
+        assert_eq!(status.message, "the server responded with 502 Bad Gateway: <html>");
     }
 
     #[test]

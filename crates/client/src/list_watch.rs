@@ -97,8 +97,8 @@ impl ClientListWatch {
     ) -> impl Future<Output = Result<Body, ListWatchError>> {
         let client = self.client.clone();
         async move {
-            let answered = client.send(request?).await;
-            let response = answered.map_err(|error| ListWatchError::Connection(Box::new(error)))?;
+            let sent = client.send(request?).await;
+            let response = sent.map_err(|error| ListWatchError::Connection(Box::new(error)))?;
             Ok(error_for_status(response).await?.into_body())
         }
     }

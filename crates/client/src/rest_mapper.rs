@@ -129,12 +129,12 @@ impl RestMapper {
         &self,
         group_version: &GroupVersion,
     ) -> Result<Vec<Mapping>, RestMapperError> {
-        let answered = if group_version.group.is_empty() {
+        let listed = if group_version.group.is_empty() {
             self.client.list_core_api_resources(&group_version.version).await
         } else {
             self.client.list_api_group_resources(&group_version.to_string()).await
         };
-        let list = match answered {
+        let list = match listed {
             Ok(list) => list,
             Err(kube_client::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),
             Err(error) => return Err(RestMapperError::Discovery(Box::new(error))),

@@ -112,9 +112,9 @@ where
     fn call(&mut self, mut request: Request<A>) -> Self::Future {
         let header = self.token.header();
         request.headers_mut().insert(AUTHORIZATION, header.clone());
-        let (answered, token) = (self.inner.call(request), Arc::clone(&self.token));
+        let (response, token) = (self.inner.call(request), Arc::clone(&self.token));
         Box::pin(async move {
-            let response = answered.await?;
+            let response = response.await?;
             if response.status() == StatusCode::UNAUTHORIZED {
                 token.mark_refused(&header);
             }

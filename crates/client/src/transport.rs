@@ -9,7 +9,7 @@
 //!         └▶ connection 1: 17 of 90 streams     (a pool of connections, if the server has HTTP/1.1 only)
 //! ```
 //!
-//! Large answers are compressed with gzip, unless the configuration disables it
+//! Large responses are compressed with gzip, unless the configuration disables it
 //! (`disable-compression` of a kubeconfig) or the server is on this machine, where compression
 //! costs more time than it saves.
 //!
@@ -25,12 +25,12 @@
 //!     let request = Request::get(url).body(Vec::new().into())?;
 //!     match Transport::new(config)?.call(request).await {
 //!         Err(error) if error.is::<ResponseTimeout>() => Ok(None),
-//!         answered => answered.map(Some),
+//!         result => result.map(Some),
 //!     }
 //! }
 //! ```
 //!
-//! Another service that answers requests, such as a server in the same process, needs no transport:
+//! Another service that serves requests, such as a server in the same process, needs no transport:
 //! it is passed to `kube_client::Client::new`.
 
 use std::error::Error as StdError;
@@ -63,11 +63,11 @@ pub type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// The maximum number of streams of a connection, below the 100 that servers allow.
 const STREAMS_PER_CONNECTION: usize = 90;
-/// The time until the first byte of an answer; kube-apiserver has a timeout of a minute.
+/// The time until the first byte of a response; kube-apiserver has a timeout of a minute.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(75);
 /// The idle time after which a connection is checked with a ping.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
-/// The time within which a ping must be answered.
+/// The time within which the response to a ping must arrive.
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// The flow-control window of a stream: enough for a list over a long distance, and for a watch
 /// without frequent window updates. Go's client has the same.
@@ -91,7 +91,7 @@ struct PooledConnection {
     permit: Arc<()>,
 }
 
-/// The host that answered, as in the configuration: an extension of each answer, for metrics.
+/// The host that responded, as in the configuration: an extension of each response, for metrics.
 ///
 /// ```
 /// use client::transport::Host;
@@ -105,7 +105,7 @@ pub struct Host(pub Authority);
 
 /// The server did not send the head of a response in time: try again.
 #[derive(Debug, thiserror::Error)]
-#[error("the server did not begin to answer within {} s", RESPONSE_TIMEOUT.as_secs())]
+#[error("the server did not begin to respond within {} s", RESPONSE_TIMEOUT.as_secs())]
 pub struct ResponseTimeout;
 
 impl Transport {
@@ -172,8 +172,8 @@ impl Service<Request<Body>> for Transport {
         let decompresses = request.headers().get(ACCEPT_ENCODING).is_some_and(|it| it == "gzip");
         let host = request.uri().authority().cloned().map(Host);
         Box::pin(async move {
-            let answered = tokio::time::timeout(RESPONSE_TIMEOUT, client.request(request));
-            let mut response = answered.await.map_err(|_| ResponseTimeout)??;
+            let response = tokio::time::timeout(RESPONSE_TIMEOUT, client.request(request));
+            let mut response = response.await.map_err(|_| ResponseTimeout)??;
             if let Some(host) = host {
                 response.extensions_mut().insert(host);
             }
@@ -189,7 +189,7 @@ impl Service<Request<Body>> for Transport {
     }
 }
 
-/// The decompressed body of an answer, which occupies a stream until it is dropped.
+/// The decompressed body of a response, which occupies a stream until it is dropped.
 pub struct ResponseBody {
     body: Incoming,
     /// `None` if the body is not compressed, and after its last byte.

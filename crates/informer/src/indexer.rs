@@ -180,7 +180,7 @@ impl Indexer {
     }
 
     /// Applies the deletion of this object by a successful write. If the object still exists because
-    /// of finalizers, the answer is passed to [`apply_write`](Self::apply_write) instead.
+    /// of finalizers, the response is passed to [`apply_write`](Self::apply_write) instead.
     pub(crate) fn apply_deletion(&self, key: &ObjectKey, uid: &str) -> Applied {
         let mut store = self.write();
         let last = store.objects.get(key).map(|ByKey(known)| known.clone());
@@ -245,7 +245,7 @@ impl Indexer {
 }
 
 impl Store {
-    /// Whether the answer to a write is at least as new as the cached state.
+    /// Whether the response to a write is at least as new as the cached state.
     fn accepts_write(&mut self, item: &Item) -> bool {
         let is_newer = |ByKey(known): &ByKey| {
             compare_versions(known.resource_version(), item.resource_version())

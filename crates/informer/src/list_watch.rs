@@ -137,20 +137,20 @@ pub enum WatchEvent<T = Item> {
 pub enum ListWatchError {
     /// The server refused the request. The code of the status decides what follows; see
     /// [reflector](crate::reflector).
-    #[error("the server refused")]
-    Refused(#[source] Status),
-    /// The requested resourceVersion was compacted: list again. An API server answers
+    #[error(transparent)]
+    Refused(Status),
+    /// The requested resourceVersion was compacted: list again. An API server responds
     /// with the code 410 instead.
     #[error("the resource version has expired")]
     Expired(#[source] Box<dyn StdError + Send + Sync>),
     /// The server was not reached, or the connection broke: connect again.
     #[error("the connection failed")]
     Connection(#[source] Box<dyn StdError + Send + Sync>),
-    /// The answer is not valid, for instance because it was cut off: send the request again.
-    #[error("cannot read the answer")]
+    /// The response is not valid, for instance because it was cut off: send the request again.
+    #[error("cannot read the response")]
     Malformed(#[source] Box<dyn StdError + Send + Sync>),
-    /// The server did not answer in time, or left a watch open past its timeout.
-    #[error("the server did not answer in time")]
+    /// The server did not respond in time, or left a watch open past its timeout.
+    #[error("the server did not respond in time")]
     TimedOut,
     /// The server closed a watch at once, or before it had sent all initial events.
     #[error("the watch was closed early")]
@@ -159,7 +159,7 @@ pub enum ListWatchError {
     /// events. List again.
     #[error("the watch went back in time")]
     OutOfOrder,
-    /// The source was stopped and will not answer any more. The reflector ends.
+    /// The source was stopped and will not respond any more. The reflector ends.
     #[error("the source was stopped")]
     Stopped,
 }

@@ -97,17 +97,17 @@
 //!
 //! | failure | then |
 //! |---|---|
-//! | 410 (as an answer or as an event), a version from the future, 400, 405, 406, 415 or 422 to a watch | list |
+//! | 410 (as a response or as an event), a version from the future, 400, 405, 406, 415 or 422 to a watch | list |
 //! | an event older than the last one | list, which is correct for a server that lost its history and for a proxy that repeats events |
-//! | 404 | list, until the resource exists again; its items are deleted after half a minute without another answer |
-//! | 429, or an answer with a Retry-After | the same request, not before that time |
+//! | 404 | list, until the resource exists again; its items are deleted after half a minute without another response |
+//! | 429, or a response with a Retry-After | the same request, not before that time |
 //! | a watch with initial events refused, or closed, silent or endless before their end | list in pages, from then on |
 //! | a watch with initial events failed with 5xx | list in pages at once, this time |
 //! | a watch with initial events failed in another way | the same request; after three times in a row, list in pages |
 //! | a continue token expired | list without pages, once |
 //! | an object without a name | counted, and left out |
-//! | an answer that cannot be read, 500 | the same request; after three times in a row without an event, list |
-//! | 401, 403, 502 to 504, no connection, no answer in time | the same request; the source renews tokens |
+//! | a response that cannot be read, 500 | the same request; after three times in a row without an event, list |
+//! | 401, 403, 502 to 504, no connection, no response in time | the same request; the source renews tokens |
 //! | the source was stopped | the reflector ends |
 //!
 //! The delay between two attempts grows with each failure, with jitter; an event or a bookmark
@@ -136,7 +136,7 @@ pub use status::{ReflectorPhase, ReflectorStatus};
 pub(crate) use watching::MAX_BATCH;
 
 /// The time for which a resource must be unknown to the server before its items count as deleted. The
-/// objects of a deleted CRD are deleted, but a server that is starting gives the same answer.
+/// objects of a deleted CRD are deleted, but a server that is starting gives the same response.
 const MIN_ABSENCE: Duration = Duration::from_secs(30);
 
 /// See the [module documentation](self).
@@ -256,14 +256,14 @@ impl<T: ReflectorItem> Reflector<T> {
         delay.max(Duration::from_secs(retry_after.into()))
     }
 
-    /// Counts an answer with the code 404, and deletes all items after several of them in
+    /// Counts a response with the code 404, and deletes all items after several of them in
     /// [`MIN_ABSENCE`].
     async fn note_absence(&self, position: &mut Position) {
         let absence = position
             .absence
-            .get_or_insert_with(|| Absence { since: self.clock.instant(), answers: 0 });
-        absence.answers += 1;
-        let is_long = absence.answers >= MIN_REPEATED_FAILURES
+            .get_or_insert_with(|| Absence { since: self.clock.instant(), responses: 0 });
+        absence.responses += 1;
+        let is_long = absence.responses >= MIN_REPEATED_FAILURES
             && self.clock.elapsed_since(&absence.since) >= MIN_ABSENCE;
         if is_long && mem::take(&mut position.listed) {
             self.store.begin_list();

@@ -5,12 +5,13 @@
 //! cached a@5     observe a@8 (own write)     watch: a@6, a@7 ignored     watch: a@8 confirms
 //! ```
 //!
-//! A deletion is remembered by the uid, since the answer to a deletion has no resourceVersion: all
-//! states of that uid are ignored until the watch shows its deletion, or an object with another uid.
+//! A deletion is remembered by the uid, since the response to a deletion has no resourceVersion:
+//! all states of that uid are ignored until the watch shows its deletion, or an object with another
+//! uid.
 //!
 //! A list that was requested after the write shows the write or a later state, whatever the
 //! resourceVersions are, so that the list of a server that lost its history is accepted. So does a
-//! list whose resourceVersion is not older than the write, even if its answer arrived first.
+//! list whose resourceVersion is not older than the write, even if its response arrived first.
 //!
 //! The number of writes is bounded: a write is forgotten once the watch has passed its version,
 //! whether or not it has shown the object, which may be out of scope. The deletion of a cached object

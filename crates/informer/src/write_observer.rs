@@ -1,6 +1,6 @@
-//! [`WriteObserver`]: brings an informer's cache up to date with the answer to a write, so that the
-//! next read shows the write before the watch does. It is for controller runtimes, which see the
-//! answers to the writes of their controllers.
+//! [`WriteObserver`]: brings an informer's cache up to date with the response to a write, so that
+//! the next read shows the write before the watch does. It is for controller runtimes, which see
+//! the responses to the writes of their controllers.
 //!
 //! ```
 //! use informer::{Item, ObjectKey, SharedInformer, write_observer::{WriteObserver, is_last_state}};
@@ -41,7 +41,7 @@ impl<'a> WriteObserver<'a> {
     /// once, and older events of the watch are ignored.
     ///
     /// Objects out of the informer's scope are left out. If the scope has fields that only the
-    /// server can read, objects that are not cached yet are left to the watch. An answer that
+    /// server can read, objects that are not cached yet are left to the watch. A response that
     /// arrives after the watch has shown the deletion of the object is ignored.
     pub fn observe_write(&self, item: Item) {
         let state = &self.0.0;
@@ -101,8 +101,8 @@ impl<'a> WriteObserver<'a> {
     }
 }
 
-/// Whether `item`, the answer to a write, is the last state of an object: it was being deleted, and
-/// the write removed its last finalizer. The answer then has the resourceVersion from before.
+/// Whether `item`, the response to a write, is the last state of an object: it was being deleted,
+/// and the write removed its last finalizer. The response then has the resourceVersion from before.
 ///
 /// Upstream: registry/generic/registry/store.go `ShouldDeleteDuringUpdate`
 pub fn is_last_state(item: &Item) -> bool {

@@ -27,7 +27,7 @@ const MAX_CONNECTIONS: usize = 64;
 /// The delay after a connection could not be accepted.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// Answers requests until `tasks` are stopped.
+/// Serves requests until `tasks` are stopped.
 pub(crate) async fn serve(listener: TcpListener, manager: Arc<ManagerState>, tasks: Tasks) {
     let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let shutdown = tasks.shutdown();
@@ -46,14 +46,14 @@ pub(crate) async fn serve(listener: TcpListener, manager: Arc<ManagerState>, tas
         let manager = Arc::clone(&manager);
         let stopped = tasks.shutdown();
         tasks.spawn("connection", async move {
-            let answer = service_fn(move |request| {
-                let response = answer(&manager, &request);
+            let service = service_fn(move |request| {
+                let response = respond(&manager, &request);
                 async move { Ok::<_, Infallible>(response) }
             });
             // hyper closes a connection without a request after half a minute.
             let served = http1::Builder::new()
                 .timer(TokioTimer::new())
-                .serve_connection(TokioIo::new(stream), answer);
+                .serve_connection(TokioIo::new(stream), service);
             tokio::select! {
                 _ = served => {}
                 () = stopped => {}
@@ -63,9 +63,9 @@ pub(crate) async fn serve(listener: TcpListener, manager: Arc<ManagerState>, tas
     }
 }
 
-fn answer(manager: &ManagerState, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+fn respond(manager: &ManagerState, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     if request.method() != Method::GET {
-        return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered here\n".to_owned());
+        return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n".to_owned());
     }
     let is_verbose = request.uri().query().is_some_and(|query| query.contains("verbose"));
     match request.uri().path() {

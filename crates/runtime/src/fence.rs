@@ -1,6 +1,6 @@
 //! [`Fence`]: whether this process may write. The fence of a leader is open for some time after each
 //! renewal of its lease, and closes by itself: a former leader, or one that was suspended or
-//! disconnected, stops writing before another process may begin. A write without an answer is
+//! disconnected, stops writing before another process may begin. A write without a response is
 //! abandoned when another process may begin.
 
 use std::future::Future;
@@ -28,8 +28,8 @@ use keel::{Clock, ClockInstant};
 #[error("refused to write: not the leader, or the lease was not renewed in time")]
 pub struct Fenced;
 
-/// A write was sent in time, and not answered before another process may lead. It may have succeeded
-/// or not. The process should stop; the next leader reads the result.
+/// A write was sent in time, and has no response before another process may lead. It may have
+/// succeeded or not. The process should stop; the next leader reads the result.
 ///
 /// ```
 /// use runtime::{Fenced, WriteAbandoned, kube_client};
@@ -40,7 +40,7 @@ pub struct Fenced;
 /// }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("abandoned a write without an answer: the lease was not renewed in time")]
+#[error("abandoned a write without a response: the lease was not renewed in time")]
 pub struct WriteAbandoned;
 
 /// See the [module documentation](self). Clones are the same fence.
@@ -100,7 +100,7 @@ impl Fence {
         self.times().open
     }
 
-    /// Waits for the answer to a write, until another process may lead. Renewals extend the time.
+    /// Waits for the response to a write, until another process may lead. Renewals extend the time.
     pub(crate) async fn await_write<T, E>(
         &self,
         write: impl Future<Output = Result<T, E>>,

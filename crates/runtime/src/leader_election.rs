@@ -36,8 +36,8 @@ use options::JITTER_DIVISOR;
 
 pub use options::{InvalidLeaderElection, LeaderElection};
 
-/// The number of attempts to release the lease. A release conflicts only with an own renewal whose answer
-/// was lost.
+/// The number of attempts to release the lease. A release conflicts only with an own renewal whose
+/// response was lost.
 const RELEASE_ATTEMPTS: usize = 3;
 
 /// The role of a manager.
@@ -105,7 +105,7 @@ impl Elector {
             let is_leading = *self.leadership.borrow() == Leadership::Leading;
             match attempt {
                 LeaseResult::Held if !is_leading => {
-                    tracing::info!(lease = self.options.lease, "became the leader");
+                    tracing::info!(lease = self.options.path(), "became the leader");
                     self.leadership.send_replace(Leadership::Leading);
                 }
                 LeaseResult::HeldByAnother if is_leading => {
@@ -115,7 +115,11 @@ impl Elector {
                     return self.lose_leadership(&error);
                 }
                 LeaseResult::Failed(error) => {
-                    tracing::warn!(lease = self.options.lease, error, "cannot renew the lease");
+                    tracing::warn!(
+                        error,
+                        "cannot acquire or renew the lease {}",
+                        self.options.path()
+                    );
                 }
                 LeaseResult::Held | LeaseResult::HeldByAnother => {}
             }
@@ -133,7 +137,7 @@ impl Elector {
 
     fn lose_leadership(&self, why: &str) {
         self.fence.close();
-        tracing::error!(lease = self.options.lease, why, "lost the leadership");
+        tracing::error!(lease = self.options.path(), why, "lost the leadership");
         self.leadership.send_replace(Leadership::Lost);
     }
 
@@ -167,18 +171,18 @@ impl Elector {
         let clock = self.clock.clone();
         tokio::select! {
             attempt = self.attempt() => attempt,
-            () = clock.sleep(deadline) => LeaseResult::Failed("no answer in time".to_owned()),
+            () = clock.sleep(deadline) => LeaseResult::Failed("no response in time".to_owned()),
         }
     }
 
     async fn attempt(&mut self) -> LeaseResult {
         match self.acquire_or_renew().await {
             Ok(attempt) => attempt,
-            // Another candidate was faster, the last answer was lost, or the lease was deleted, for
-            // which servers use different codes: read the lease, and try again the next time.
+            // Another candidate was faster, the last response was lost, or the lease was deleted,
+            // for which servers use different codes: read the lease, and try again the next time.
             Err(kube_client::Error::Api(status)) => match self.read_lease().await {
                 Ok(Some(lease)) if self.is_held_by_another(&lease) => LeaseResult::HeldByAnother,
-                Ok(_) => LeaseResult::Failed(status.message.clone()),
+                Ok(_) => LeaseResult::Failed(refusal(&status)),
                 Err(error) => LeaseResult::Failed(error.to_string()),
             },
             Err(error) => LeaseResult::Failed(error.to_string()),
@@ -268,10 +272,10 @@ impl Elector {
         let (clock, timeout) = (self.clock.clone(), self.attempt_timeout());
         let released = tokio::select! {
             released = self.release() => released.map_err(|error| error.to_string()),
-            () = clock.sleep(timeout) => Err("no answer in time".to_owned()),
+            () = clock.sleep(timeout) => Err("no response in time".to_owned()),
         };
         if let Err(error) = released {
-            tracing::warn!(lease = self.options.lease, error, "cannot release the lease");
+            tracing::warn!(error, "cannot release the lease {}", self.options.path());
         }
     }
 
@@ -309,6 +313,18 @@ impl Elector {
     }
 }
 
+/// The message of a refused write, with a remedy if the namespace of the lease does not exist.
+fn refusal(status: &kube_core::Status) -> String {
+    let missing =
+        status.details.as_ref().filter(|it| status.code == 404 && it.kind == "namespaces");
+    match missing {
+        Some(namespace) => {
+            format!("{}: run `kubectl create namespace {}`", status.message, namespace.name)
+        }
+        None => status.message.clone(),
+    }
+}
+
 fn timestamp(clock: &Clock) -> jiff::Timestamp {
     let now = clock.now();
     // The API has microseconds.
@@ -319,4 +335,28 @@ fn timestamp(clock: &Clock) -> jiff::Timestamp {
 fn holder(lease: &Lease) -> &str {
     let spec = lease.spec.as_ref();
     spec.and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_core::Status;
+    use serde_json::json;
+
+    use super::refusal;
+
+    fn not_found(kind: &str, name: &str) -> Status {
+        let message = format!("{kind} \"{name}\" not found");
+        let details = json!({"kind": kind, "name": name});
+        let status = json!({"code": 404, "message": message, "details": details});
+        serde_json::from_value(status).unwrap()
+    }
+
+    #[test]
+    fn a_missing_namespace_is_reported_with_a_remedy() {
+        assert_eq!(
+            refusal(&not_found("namespaces", "operators")),
+            "namespaces \"operators\" not found: run `kubectl create namespace operators`"
+        );
+        assert_eq!(refusal(&not_found("leases", "site")), "leases \"site\" not found");
+    }
 }

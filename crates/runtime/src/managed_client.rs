@@ -3,23 +3,24 @@
 //!
 //! After a write, through any `Api`, a read from the manager's caches shows the written state or a
 //! newer one, without waiting for the watch. So a cache that is behind never makes a controller
-//! create an object twice. Most answers contain the written object; for those that do not, such as
-//! that to a scale or to the deletion of a collection, the caches [read it back](cache_updater) with
-//! one request.
+//! create an object twice. Most responses contain the written object; for those that do not, such
+//! as that to a scale or to the deletion of a collection, the caches [read it back](cache_updater)
+//! with one request.
 //!
 //! The following changes are shown by the watch only: changes of *other* objects by the server (the
 //! garbage collection of dependents, the pod of a `Binding` that was sent to the collection), the
 //! deletion of an object that was not cached, and a write whose read-back failed, which is logged as
 //! a warning.
 //!
-//! A creation whose answer was lost may have succeeded or not. So that this can be decided, names are
-//! [generated here](lost_creations) and not by the server (`generateName`). Before another object of
-//! that resource is created in that namespace, the lost creation is looked up. If it had succeeded,
-//! the new creation is refused with [`NotCreated`], since it was decided without knowledge of the
-//! first. If not, the new creation uses the same name, so that only one of the two can succeed.
+//! A creation whose response was lost may have succeeded or not. So that this can be decided, names
+//! are [generated here](lost_creations) and not by the server (`generateName`). Before another
+//! object of that resource is created in that namespace, the lost creation is looked up. If it had
+//! succeeded, the new creation is refused with [`NotCreated`], since it was decided without
+//! knowledge of the first. If not, the new creation uses the same name, so that only one of the two
+//! can succeed.
 
 mod resource_path;
-mod answer;
+mod response_content;
 mod cache_updater;
 mod lost_creations;
 
@@ -36,12 +37,12 @@ use tower_service::Service;
 
 use crate::fence::Fence;
 use crate::metrics::requests::Requests;
-use answer::Answer;
 use cache_updater::CacheUpdater;
 use informer::InformerFactory;
 use keel::{Clock, Entropy};
 use lost_creations::LostCreations;
 use resource_path::{ResourcePath, dry_run};
+use response_content::ResponseContent;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -60,10 +61,11 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotCreated {
-    /// An earlier creation, whose answer was lost, had succeeded: read the cache and decide again.
+    /// An earlier creation, whose response was lost, had succeeded: read the cache and decide
+    /// again.
     #[error("an earlier creation of {0} had succeeded; read the cache again")]
     EarlierSucceeded(String),
-    /// The server does not answer whether it had succeeded: try again.
+    /// The server does not report whether it had succeeded: try again.
     #[error("cannot find out whether an earlier creation of {0} had succeeded")]
     EarlierUnknown(String),
 }
@@ -164,11 +166,11 @@ impl ManagedState {
             return Ok(response);
         }
         // If this future is dropped before the caches are updated, the creation counts as lost.
-        let (response, answer) = Answer::read(target, response).await?;
-        if let Some(answer) = answer {
-            let name = answer.item().map_or(pending.name(), |item| Some(item.name()));
+        let (response, content) = ResponseContent::read(target, response).await?;
+        if let Some(content) = content {
+            let name = content.item().map_or(pending.name(), |item| Some(item.name()));
             if let Some(name) = name {
-                self.cache_updater.written(target, name, &answer).await;
+                self.cache_updater.written(target, name, &content).await;
             }
         }
         // After a server error the object may have been stored nevertheless.
@@ -178,7 +180,7 @@ impl ManagedState {
         Ok(response)
     }
 
-    /// Looks up the creations whose answers were lost, and fails if one of them had succeeded.
+    /// Looks up the creations whose responses were lost, and fails if one of them had succeeded.
     async fn resolve_lost_creations(&self, target: &ResourcePath) -> Result<(), BoxError> {
         let mut succeeded = None;
         for name in self.creations.lost(target) {
@@ -186,8 +188,8 @@ impl ManagedState {
             let response = self.send(Request::get(path).body(Body::empty())?).await?;
             match response.status() {
                 status if status.is_success() => {
-                    if let (_, Some(answer)) = Answer::read(target, response).await? {
-                        self.cache_updater.written(target, &name, &answer).await;
+                    if let (_, Some(content)) = ResponseContent::read(target, response).await? {
+                        self.cache_updater.written(target, &name, &content).await;
                     }
                     self.creations.was_found(target, &name);
                     succeeded = Some(NotCreated::EarlierSucceeded(name));
@@ -209,9 +211,9 @@ impl ManagedState {
         request: Request<Body>,
     ) -> Result<Response<Body>, BoxError> {
         let response = self.send_write(request).await?;
-        let (response, answer) = Answer::read(target, response).await?;
-        if let Some(answer) = answer {
-            self.cache_updater.written(target, name, &answer).await;
+        let (response, content) = ResponseContent::read(target, response).await?;
+        if let Some(content) = content {
+            self.cache_updater.written(target, name, &content).await;
         }
         Ok(response)
     }
@@ -228,16 +230,18 @@ impl ManagedState {
         if is_dry_run == Some(true) {
             return Ok(response);
         }
-        let (response, answer) = Answer::read(target, response).await?;
-        match (answer, &target.name) {
+        let (response, content) = ResponseContent::read(target, response).await?;
+        match (content, &target.name) {
             (None, _) => {}
             (Some(_), None) => self.cache_updater.collection_deleted(target).await,
-            (Some(answer), Some(name))
+            (Some(content), Some(name))
                 if is_dry_run == Some(false) && target.subresource.is_none() =>
             {
-                self.cache_updater.deleted(target, name, &answer).await;
+                self.cache_updater.deleted(target, name, &content).await;
             }
-            (Some(_), Some(name)) => self.cache_updater.written(target, name, &Answer::Other).await,
+            (Some(_), Some(name)) => {
+                self.cache_updater.written(target, name, &ResponseContent::Other).await;
+            }
         }
         Ok(response)
     }

@@ -366,7 +366,7 @@ impl Manager {
             error = shared.lead() => Err(error),
         };
         match &outcome {
-            Ok(()) => tracing::info!("stopping, as asked"),
+            Ok(()) => tracing::info!("stopping on request"),
             Err(error) => tracing::error!(%error, "stopping"),
         }
         let stopped = shared.shut_down(outcome.is_ok()).await;

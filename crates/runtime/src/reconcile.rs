@@ -83,7 +83,7 @@ impl fmt::Display for Failure {
         loop {
             if let Some(kube_client::Error::Api(status)) = cause.downcast_ref() {
                 // kube's own message also contains the whole status in debug format.
-                return write!(f, "the server answered {}: {}", status.code, status.message);
+                return write!(f, "the server responded with {}: {}", status.code, status.message);
             }
             write!(f, "{cause}")?;
             match cause.source() {
@@ -127,7 +127,8 @@ mod tests {
         let status = kube_core::Status::failure("pods \"a\" already exists", "AlreadyExists");
         let refused = kube_client::Error::Api(Box::new(status.with_code(409)));
         let failure = Failure::from(crate::apply::ApplyError::Client(refused));
-        let printed = "cannot apply the object: the server answered 409: pods \"a\" already exists";
+        let printed =
+            "cannot apply the object: the server responded with 409: pods \"a\" already exists";
         assert_eq!(failure.to_string(), printed);
     }
 

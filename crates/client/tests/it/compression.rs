@@ -1,4 +1,4 @@
-//! Compressed answers, and the requests for them.
+//! Compressed responses, and the requests for them.
 
 use std::io::Write;
 
@@ -15,8 +15,8 @@ use crate::server::Server;
 use client::config::{Config, connect};
 use keel::Clock;
 
-/// Answers with the `Accept-Encoding` of the request, compressed if that is gzip.
-fn answer(request: &Request<Incoming>) -> Response<Full<Bytes>> {
+/// Responds with the `Accept-Encoding` of the request, compressed if that is gzip.
+fn respond(request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let accepted = request.headers().get(ACCEPT_ENCODING).map(|it| it.to_str().unwrap().to_owned());
     let text = format!("{accepted:?}");
     if accepted.as_deref() != Some("gzip") {
@@ -35,8 +35,8 @@ async fn sent_accept_encoding(config: Config) -> String {
 }
 
 #[tokio::test]
-async fn remote_answers_are_compressed_unless_disabled() {
-    let server = Server::start(answer).await;
+async fn remote_responses_are_compressed_unless_disabled() {
+    let server = Server::start(respond).await;
     let proxy = Proxy::http(server.address, "").await;
     // A server behind a proxy counts as remote.
     let mut config = Config::new("http://server.invalid:8080".parse().unwrap());
@@ -47,8 +47,8 @@ async fn remote_answers_are_compressed_unless_disabled() {
 }
 
 #[tokio::test]
-async fn loopback_answers_are_not_compressed() {
-    let server = Server::start(answer).await;
+async fn loopback_responses_are_not_compressed() {
+    let server = Server::start(respond).await;
     let config = Config::new(format!("http://{}", server.address).parse().unwrap());
     assert_eq!(sent_accept_encoding(config).await, "None");
 }

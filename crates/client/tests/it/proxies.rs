@@ -29,8 +29,8 @@ async fn get_version(proxy: &str) -> Result<String, kube_client::Error> {
 async fn a_server_is_reached_through_a_proxy_with_a_password() {
     let server = server().await;
     let proxy = Proxy::http(server.address, "Basic dXNlcjpwQHNz").await;
-    let answer = get_version(&format!("http://user:p%40ss@{}", proxy.address)).await.unwrap();
-    assert_eq!(answer, "/version");
+    let response = get_version(&format!("http://user:p%40ss@{}", proxy.address)).await.unwrap();
+    assert_eq!(response, "/version");
     let requested = proxy.requested.lock().unwrap().clone();
     assert_eq!(requested, ["server.invalid:8080 Basic dXNlcjpwQHNz"]);
 }
@@ -40,8 +40,8 @@ async fn a_server_is_reached_through_socks() {
     let server = server().await;
     let proxy = Proxy::socks(server.address).await;
     for scheme in ["socks5", "socks5h"] {
-        let answer = get_version(&format!("{scheme}://{}", proxy.address)).await.unwrap();
-        assert_eq!(answer, "/version");
+        let response = get_version(&format!("{scheme}://{}", proxy.address)).await.unwrap();
+        assert_eq!(response, "/version");
     }
     let requested = proxy.requested.lock().unwrap().clone();
     assert_eq!(requested, ["server.invalid:8080"; 2], "the proxy resolves the name");
@@ -73,6 +73,6 @@ async fn no_proxy_is_used_unless_configured() {
     let server = Server::start(|_| Response::new(Full::new(Bytes::from_static(b"here")))).await;
     let config = Config::new(format!("http://{}", server.address).parse().unwrap());
     let client = connect(config, &Clock::system()).unwrap();
-    let answer = client.request_text(Request::get("/").body(Vec::new()).unwrap()).await.unwrap();
-    assert_eq!(answer, "here");
+    let response = client.request_text(Request::get("/").body(Vec::new()).unwrap()).await.unwrap();
+    assert_eq!(response, "here");
 }

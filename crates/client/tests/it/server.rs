@@ -1,4 +1,4 @@
-//! [`Server`]: an HTTP server that answers every request with a function of the test.
+//! [`Server`]: an HTTP server that responds to every request with a function of the test.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(
-        answer: impl Fn(&Request<Incoming>) -> Response<Full<Bytes>> + Clone + Send + Sync + 'static,
+        respond: impl Fn(&Request<Incoming>) -> Response<Full<Bytes>> + Clone + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -30,10 +30,10 @@ impl Server {
         let connections = tasks.clone();
         tasks.spawn("server", async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let answer = answer.clone();
+                let respond = respond.clone();
                 let service = service_fn(move |request| {
-                    let answered = answer(&request);
-                    async move { Ok::<_, Infallible>(answered) }
+                    let response = respond(&request);
+                    async move { Ok::<_, Infallible>(response) }
                 });
                 connections.spawn("connection", async move {
                     let serving = http1::Builder::new();

@@ -101,7 +101,7 @@ fn a_read_after_a_write_shows_it_despite_late_events() {
 }
 
 #[test]
-fn the_answer_to_an_older_write_is_ignored() {
+fn the_response_to_an_older_write_is_ignored() {
     let indexer = Indexer::new();
     indexer.apply_state(item("n", "a", "red", 9), Origin::Watch);
     indexer.apply_write(item("n", "a", "blue", 8));

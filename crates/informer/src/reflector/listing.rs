@@ -18,7 +18,7 @@ const MAX_INITIAL_TIME: Duration = Duration::from_mins(2);
 impl<T: ReflectorItem> Reflector<T> {
     /// Lists by a watch with initial events, and in pages if that fails with a code from 500 on. A
     /// kube-apiserver on an etcd without progress notifications, for instance, supports initial events
-    /// and fails to send them, with the same answer as for any other failure.
+    /// and fails to send them, with the same response as for any other failure.
     pub(super) async fn stream_or_list(
         &self,
         position: &mut Position,

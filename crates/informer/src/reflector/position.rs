@@ -23,7 +23,7 @@ pub(super) struct Position {
     pub(super) pages: bool,
     /// Whether the items of a list are in the store.
     pub(super) listed: bool,
-    /// The last answers in a row with the code 404.
+    /// The last responses in a row with the code 404.
     pub(super) absence: Option<Absence>,
     /// The number of failures in a row that may be caused by the version that is watched from.
     failed_watches: u32,
@@ -32,12 +32,12 @@ pub(super) struct Position {
     is_at_event: bool,
 }
 
-/// Answers in a row with the code 404: the server does not know the resource.
+/// Responses in a row with the code 404: the server does not know the resource.
 pub(super) struct Absence {
     /// The time of the first one.
     pub(super) since: ClockInstant,
     /// Their number.
-    pub(super) answers: u32,
+    pub(super) responses: u32,
 }
 
 /// Whether an event was received before.
@@ -214,7 +214,7 @@ mod tests {
         position
     }
 
-    /// The number of answers with `code` in a row after which a list is due; 0 for never.
+    /// The number of responses with `code` in a row after which a list is due; 0 for never.
     fn failures_until_list(code: u16) -> u32 {
         let mut position = watching_from("7");
         let error = ListWatchError::Refused(Status::new(code, Reason::Unknown, "no".to_owned()));

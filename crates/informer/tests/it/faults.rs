@@ -62,10 +62,10 @@ async fn run_random_steps(entropy: &Entropy, options: InformerOptions) {
     });
     world.informer.start();
     let mut late = None;
-    // Answers to writes that have not arrived yet.
-    let mut answers = Vec::new();
+    // Responses to writes that have not arrived yet.
+    let mut responses = Vec::new();
     for step in 0..120 {
-        write_or_fail(&world, entropy, &mut answers).await;
+        write_or_fail(&world, entropy, &mut responses).await;
         if step == 60 {
             late = Some(world.record());
         }
@@ -78,8 +78,8 @@ async fn run_random_steps(entropy: &Entropy, options: InformerOptions) {
             world.clock.advance(deadline.since(world.clock.now()));
         }
     }
-    for answer in answers {
-        world.observe_write(answer);
+    for response in responses {
+        world.observe_write(response);
     }
     {
         let mut server = world.server.state();
@@ -106,7 +106,7 @@ async fn run_random_steps(entropy: &Entropy, options: InformerOptions) {
 }
 
 /// Makes one random write, or causes a random fault.
-async fn write_or_fail(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
+async fn write_or_fail(world: &TestWorld, entropy: &Entropy, responses: &mut Vec<Item>) {
     let (server, name) = (&world.server, pick(entropy, &NAMES));
     let color = pick(entropy, &["red", "green", "blue"]);
     let after = entropy.below(4);
@@ -139,8 +139,8 @@ async fn write_or_fail(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<I
         27 => server.cut(),
         28 if entropy.below(3) == 0 => {
             server.restore(entropy);
-            // The answers of the replaced server are lost.
-            answers.clear();
+            // The responses of the replaced server are lost.
+            responses.clear();
         }
         29 => {
             let mut server = server.state();
@@ -159,12 +159,12 @@ async fn write_or_fail(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<I
             let chosen = usize::try_from(entropy.below(6)).unwrap();
             server.state().refusals.push_back(statuses[chosen].clone());
         }
-        32..36 => answers.push(server.put(name, color)),
+        32..36 => responses.push(server.put(name, color)),
         38 => server.state().expiring_tokens += 1,
         39 => server.put_nameless(),
-        36..38 if !answers.is_empty() => {
-            let next = usize::try_from(entropy.below(answers.len() as u64)).unwrap();
-            world.observe_write(answers.swap_remove(next));
+        36..38 if !responses.is_empty() => {
+            let next = usize::try_from(entropy.below(responses.len() as u64)).unwrap();
+            world.observe_write(responses.swap_remove(next));
         }
         _ => {
             let fault = pick(

@@ -199,7 +199,7 @@ async fn an_observed_list_updates_and_deletes_objects_unless_they_are_newer() {
 }
 
 #[tokio::test]
-async fn a_late_answer_does_not_restore_a_deleted_object() {
+async fn a_late_response_does_not_restore_a_deleted_object() {
     let world = watching().await;
     let written = world.server.put("a", "blue");
     world.server.delete("a");
@@ -219,13 +219,13 @@ async fn an_observed_write_that_removes_the_last_finalizer_deletes_the_object() 
         let world = watching().await;
         let recorder = world.record();
         world.quiesce().await;
-        // A server answers with the version from before the deletion.
-        let mut answer = world.server.delete("a").unwrap().object().unwrap();
-        answer.set_meta("deletionTimestamp", "2026-01-01T00:00:00Z");
+        // A server responds with the version from before the deletion.
+        let mut response = world.server.delete("a").unwrap().object().unwrap();
+        response.set_meta("deletionTimestamp", "2026-01-01T00:00:00Z");
         if is_late {
             world.quiesce().await;
         }
-        world.observe_write(Item::parse(answer.to_bytes()).unwrap());
+        world.observe_write(Item::parse(response.to_bytes()).unwrap());
         assert_eq!(world.cached(), world.on_server());
         world.quiesce().await;
         assert_eq!(recorder.take_events(), "i+a i+b -a");

@@ -55,9 +55,9 @@ async fn a_list_is_streamed_if_the_server_supports_it() {
 
 #[tokio::test]
 async fn a_server_that_ignores_or_fails_a_streamed_list_is_listed_in_pages() {
-    for answer in [InitialEvents::Endless, InitialEvents::Broken] {
+    for initial_events in [InitialEvents::Endless, InitialEvents::Broken] {
         let world = TestWorld::new(&Entropy::seeded(1));
-        world.server.state().initial_events = answer;
+        world.server.state().initial_events = initial_events;
         world.server.put("a", "red");
         world.informer.start();
         world.until_cache_equals_server().await;
@@ -69,9 +69,9 @@ async fn a_server_that_ignores_or_fails_a_streamed_list_is_listed_in_pages() {
 
 /// An informer that is not started, of a server with three objects and this support of streamed
 /// lists.
-fn streaming(answer: InitialEvents) -> TestWorld {
+fn streaming(initial_events: InitialEvents) -> TestWorld {
     let world = TestWorld::new(&Entropy::seeded(1));
-    world.server.state().initial_events = answer;
+    world.server.state().initial_events = initial_events;
     for name in ["a", "b", "c"] {
         world.server.put(name, "red");
     }
@@ -122,8 +122,8 @@ async fn streamed_lists_that_fail_repeatedly_are_replaced_by_a_list_in_pages() {
 
 #[tokio::test]
 async fn an_object_without_a_name_is_counted_and_left_out() {
-    for answer in [InitialEvents::Sent, InitialEvents::Refused] {
-        let world = streaming(answer);
+    for initial_events in [InitialEvents::Sent, InitialEvents::Refused] {
+        let world = streaming(initial_events);
         world.server.put_nameless();
         world.informer.start();
         world.until_cache_equals_server().await;

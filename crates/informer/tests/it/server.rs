@@ -68,9 +68,9 @@ pub(crate) struct ServerState {
     generation: u64,
     /// The number of assigned uids.
     uids: u64,
-    /// Requests answered so far, as `list` or `watch 7`.
+    /// The requests so far, as `list` or `watch 7`.
     pub(crate) log: Vec<String>,
-    /// The answers to the next requests.
+    /// The responses to the next requests.
     pub(crate) refusals: VecDeque<Status>,
     /// The faults of the next watches.
     pub(crate) faults: VecDeque<Fault>,
@@ -351,7 +351,7 @@ impl Connection {
             match self.apply_fault() {
                 FaultEffect::Nothing => {}
                 FaultEffect::End => return None,
-                FaultEffect::Last(answer) => return Some((answer, self)),
+                FaultEffect::Last(event) => return Some((event, self)),
             }
             self.fetch();
             if let Some(line) = self.ready.pop_front() {

@@ -1,4 +1,4 @@
-//! A [`Reflector`] on its own, with items that are not Kubernetes objects: a source whose answers
+//! A [`Reflector`] on its own, with items that are not Kubernetes objects: a source whose responses
 //! the test writes, and a store that records each call.
 
 use std::borrow::Cow;
@@ -52,14 +52,14 @@ fn compacted() -> ListWatchError {
     ListWatchError::Expired("revision 1 was compacted".into())
 }
 
-/// One answer of the source.
-enum Answer {
+/// One response of the source.
+enum ScriptedResponse {
     /// The keys of a list, and its revision.
     List(&'static [&'static str], u64),
     /// The events of a watch, and its end.
     Watch(Vec<WatchEvent<Record>>, End),
     Refuse(ListWatchError),
-    /// The request is never answered.
+    /// The request never gets a response.
     Never,
 }
 
@@ -70,12 +70,16 @@ enum End {
     Failed(ListWatchError),
 }
 
-/// Gives the answers in their order, whatever is requested, and is stopped afterwards.
-struct Script(Mutex<VecDeque<Answer>>);
+/// Gives the responses in their order, whatever is requested, and is stopped afterwards.
+struct Script(Mutex<VecDeque<ScriptedResponse>>);
 
 impl Script {
-    fn next(&self) -> Answer {
-        self.0.lock().unwrap().pop_front().unwrap_or(Answer::Refuse(ListWatchError::Stopped))
+    fn next(&self) -> ScriptedResponse {
+        self.0
+            .lock()
+            .unwrap()
+            .pop_front()
+            .unwrap_or(ScriptedResponse::Refuse(ListWatchError::Stopped))
     }
 }
 
@@ -84,14 +88,14 @@ impl ListWatch<Record> for Script {
         assert!(request.continue_token.is_none());
         Box::pin(async {
             match self.next() {
-                Answer::List(keys, revision) => Ok(List {
+                ScriptedResponse::List(keys, revision) => Ok(List {
                     items: keys.iter().map(|key| record(key, revision)).collect(),
                     resource_version: revision.to_string(),
                     ..List::default()
                 }),
-                Answer::Refuse(error) => Err(error),
-                Answer::Never => std::future::pending().await,
-                Answer::Watch(..) => panic!("a list was requested instead of a watch"),
+                ScriptedResponse::Refuse(error) => Err(error),
+                ScriptedResponse::Never => std::future::pending().await,
+                ScriptedResponse::Watch(..) => panic!("a list was requested instead of a watch"),
             }
         })
     }
@@ -103,7 +107,7 @@ impl ListWatch<Record> for Script {
         assert_eq!(request.timeout_seconds, None);
         Box::pin(async {
             match self.next() {
-                Answer::Watch(events, end) => {
+                ScriptedResponse::Watch(events, end) => {
                     let events = stream::iter(events.into_iter().map(Ok));
                     Ok(match end {
                         End::Open => events.chain(stream::pending()).boxed(),
@@ -111,9 +115,9 @@ impl ListWatch<Record> for Script {
                         End::Failed(error) => events.chain(stream::iter([Err(error)])).boxed(),
                     })
                 }
-                Answer::Refuse(error) => Err(error),
-                Answer::Never => std::future::pending().await,
-                Answer::List(..) => panic!("a watch was requested instead of a list"),
+                ScriptedResponse::Refuse(error) => Err(error),
+                ScriptedResponse::Never => std::future::pending().await,
+                ScriptedResponse::List(..) => panic!("a watch was requested instead of a list"),
             }
         })
     }
@@ -161,18 +165,18 @@ struct TestReflector {
 }
 
 impl TestReflector {
-    fn start(script: impl IntoIterator<Item = Answer>) -> Self {
+    fn start(script: impl IntoIterator<Item = ScriptedResponse>) -> Self {
         Self::start_at(None, script)
     }
 
-    fn start_at(version: Option<&str>, script: impl IntoIterator<Item = Answer>) -> Self {
+    fn start_at(version: Option<&str>, script: impl IntoIterator<Item = ScriptedResponse>) -> Self {
         Self::start_with(&ReflectorOptions::default(), version, script)
     }
 
     fn start_with(
         options: &ReflectorOptions,
         version: Option<&str>,
-        script: impl IntoIterator<Item = Answer>,
+        script: impl IntoIterator<Item = ScriptedResponse>,
     ) -> Self {
         let (calls, tasks) = (Arc::<Calls>::default(), Tasks::new());
         let clock = Clock::manual(Timestamp::from_seconds(0));
@@ -221,7 +225,7 @@ impl TestReflector {
 }
 
 /// Compares the calls of the store during a whole script.
-async fn check(script: Vec<Answer>, expected: &[&str]) {
+async fn check(script: Vec<ScriptedResponse>, expected: &[&str]) {
     assert_eq!(TestReflector::start(script).run().await, expected);
 }
 
@@ -233,14 +237,15 @@ async fn events_that_are_ready_together_are_applied_by_one_call() {
         WatchEvent::Bookmark { resource_version: "12".to_owned(), initial_events_end: false },
         WatchEvent::Deleted(record("a", 13)),
     ];
-    let script = vec![Answer::List(&["a"], 7), Answer::Watch(events, End::Closed)];
+    let script =
+        vec![ScriptedResponse::List(&["a"], 7), ScriptedResponse::Watch(events, End::Closed)];
     check(script, &["=a@7", "+b@8 ~a@9", "|12", "-a@13"]).await;
 }
 
 #[tokio::test]
 async fn a_long_batch_is_split() {
     let events = (8..1008).map(|revision| modified("a", revision)).collect();
-    let script = [Answer::List(&["a"], 7), Answer::Watch(events, End::Closed)];
+    let script = [ScriptedResponse::List(&["a"], 7), ScriptedResponse::Watch(events, End::Closed)];
     let calls = TestReflector::start(script).run().await;
     assert_eq!(calls.len(), 5);
     assert!(calls.iter().all(|call| call.split(' ').count() <= 256));
@@ -250,18 +255,19 @@ async fn a_long_batch_is_split() {
 #[tokio::test]
 async fn items_of_one_transaction_share_a_version() {
     let events = vec![modified("a", 8), modified("b", 8)];
-    let script = vec![Answer::List(&["a", "b"], 7), Answer::Watch(events, End::Closed)];
+    let script =
+        vec![ScriptedResponse::List(&["a", "b"], 7), ScriptedResponse::Watch(events, End::Closed)];
     check(script, &["=a,b@7", "~a@8 ~b@8"]).await;
 }
 
 #[tokio::test]
 async fn a_compacted_version_leads_to_a_list() {
     let script = vec![
-        Answer::List(&["a"], 7),
-        Answer::Watch(vec![modified("a", 8)], End::Failed(compacted())),
-        Answer::List(&["b"], 20),
-        Answer::Refuse(compacted()),
-        Answer::List(&["c"], 30),
+        ScriptedResponse::List(&["a"], 7),
+        ScriptedResponse::Watch(vec![modified("a", 8)], End::Failed(compacted())),
+        ScriptedResponse::List(&["b"], 20),
+        ScriptedResponse::Refuse(compacted()),
+        ScriptedResponse::List(&["c"], 30),
     ];
     check(script, &["=a@7", "~a@8", "=b@20", "=c@30"]).await;
 }
@@ -269,10 +275,10 @@ async fn a_compacted_version_leads_to_a_list() {
 #[tokio::test]
 async fn a_lost_connection_leads_to_another_watch_from_the_same_version() {
     let script = vec![
-        Answer::List(&["a"], 7),
-        Answer::Watch(vec![modified("a", 8)], End::Failed(lost_connection())),
-        Answer::Refuse(lost_connection()),
-        Answer::Watch(vec![modified("a", 8), modified("a", 9)], End::Closed),
+        ScriptedResponse::List(&["a"], 7),
+        ScriptedResponse::Watch(vec![modified("a", 8)], End::Failed(lost_connection())),
+        ScriptedResponse::Refuse(lost_connection()),
+        ScriptedResponse::Watch(vec![modified("a", 8), modified("a", 9)], End::Closed),
     ];
     check(script, &["=a@7", "~a@8", "~a@9"]).await;
 }
@@ -280,10 +286,10 @@ async fn a_lost_connection_leads_to_another_watch_from_the_same_version() {
 #[tokio::test]
 async fn a_first_failure_is_retried_at_once_on_request_and_the_next_one_after_a_delay() {
     let script = [
-        Answer::Watch(vec![modified("a", 8)], End::Failed(compacted())),
-        Answer::List(&["b"], 20),
-        Answer::Refuse(compacted()),
-        Answer::List(&["c"], 30),
+        ScriptedResponse::Watch(vec![modified("a", 8)], End::Failed(compacted())),
+        ScriptedResponse::List(&["b"], 20),
+        ScriptedResponse::Refuse(compacted()),
+        ScriptedResponse::List(&["c"], 30),
     ];
     let options = ReflectorOptions { retries_at_once: true, ..ReflectorOptions::default() };
     let reflector = TestReflector::start_with(&options, Some("7"), script);
@@ -294,12 +300,12 @@ async fn a_first_failure_is_retried_at_once_on_request_and_the_next_one_after_a_
 }
 
 #[tokio::test]
-async fn a_request_without_an_answer_is_sent_again() {
+async fn a_request_without_a_response_is_sent_again() {
     let script = vec![
-        Answer::Never,
-        Answer::List(&["a"], 7),
-        Answer::Never,
-        Answer::Watch(vec![modified("a", 8)], End::Closed),
+        ScriptedResponse::Never,
+        ScriptedResponse::List(&["a"], 7),
+        ScriptedResponse::Never,
+        ScriptedResponse::Watch(vec![modified("a", 8)], End::Closed),
     ];
     check(script, &["=a@7", "~a@8"]).await;
 }
@@ -324,19 +330,20 @@ async fn a_request_fails_after_the_request_timeout() {
 #[tokio::test]
 async fn a_start_version_replaces_the_first_list() {
     let events = vec![modified("a", 8)];
-    let reflector = TestReflector::start_at(Some("7"), [Answer::Watch(events, End::Closed)]);
+    let reflector =
+        TestReflector::start_at(Some("7"), [ScriptedResponse::Watch(events, End::Closed)]);
     assert_eq!(reflector.run().await, ["~a@8"]);
 }
 
 #[tokio::test]
 async fn the_status_shows_the_phase_the_version_and_the_time_of_the_failure() {
     let script = [
-        Answer::List(&["a"], 7),
-        Answer::Watch(vec![modified("a", 8)], End::Failed(lost_connection())),
-        Answer::Refuse(compacted()),
-        Answer::Refuse(lost_connection()),
-        Answer::List(&["b"], 20),
-        Answer::Watch(vec![modified("b", 21)], End::Open),
+        ScriptedResponse::List(&["a"], 7),
+        ScriptedResponse::Watch(vec![modified("a", 8)], End::Failed(lost_connection())),
+        ScriptedResponse::Refuse(compacted()),
+        ScriptedResponse::Refuse(lost_connection()),
+        ScriptedResponse::List(&["b"], 20),
+        ScriptedResponse::Watch(vec![modified("b", 21)], End::Open),
     ];
     let reflector = TestReflector::start(script);
     assert_eq!(reflector.status.borrow().phase, ReflectorPhase::Listing);

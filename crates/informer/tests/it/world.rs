@@ -45,7 +45,7 @@ impl TestWorld {
         recorder
     }
 
-    /// Observes the answer to a write, as a controller runtime does.
+    /// Observes the response to a write, as a controller runtime does.
     pub(crate) fn observe_write(&self, item: Item) {
         let observer = WriteObserver::new(&self.informer);
         if is_last_state(&item) {

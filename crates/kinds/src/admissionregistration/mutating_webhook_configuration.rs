@@ -1,6 +1,6 @@
 //! `MutatingWebhookConfiguration`: webhooks that change objects before they are stored.
 //!
-//! The server stores and shows these objects; the calls are made by `apiserver`.
+//! This file defines the kind; `admission/webhook.rs` of `apiserver` calls the webhooks.
 
 use super::webhook::{cells, defaults as webhook_defaults, validate, warnings};
 use crate::table;

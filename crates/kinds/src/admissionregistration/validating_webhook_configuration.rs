@@ -1,6 +1,6 @@
 //! `ValidatingWebhookConfiguration`: webhooks that validate objects before they are stored.
 //!
-//! The server stores and shows these objects; the calls are made by `apiserver`.
+//! This file defines the kind; `admission/webhook.rs` of `apiserver` calls the webhooks.
 
 use super::webhook::{cells, defaults, validate, warnings};
 use crate::table;

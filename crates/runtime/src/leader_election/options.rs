@@ -89,6 +89,11 @@ impl LeaderElection {
         Ok(())
     }
 
+    /// The namespace and the name of the lease, for messages.
+    pub(super) fn path(&self) -> String {
+        format!("{}/{}", self.namespace, self.lease)
+    }
+
     /// The lease duration as in the lease, rounded up to whole seconds.
     pub(super) fn lease_seconds(&self) -> i32 {
         let whole = self.lease_duration.as_secs();

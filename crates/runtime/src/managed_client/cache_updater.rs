@@ -1,10 +1,10 @@
-//! [`CacheUpdater`]: updates the caches after a write, from the answer if it contains the object, and
-//! otherwise by reading it back.
+//! [`CacheUpdater`]: updates the caches after a write, from the response if it contains the object,
+//! and otherwise by reading it back.
 //!
-//! | cache | answer | |
+//! | cache | response | |
 //! |---|---|---|
-//! | whole objects of the same version | the object | from the answer |
-//! | metadata, of any version | the object, its metadata | from the answer |
+//! | whole objects of the same version | the object | from the response |
+//! | metadata, of any version | the object, its metadata | from the response |
 //! | whole objects of another version | any | read back |
 //! | any | a scale, a status, a list of the deleted objects | read back |
 //! | with a field selector that only the server can apply | any | read back |
@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use kube_client::Client;
 
-use super::answer::Answer;
 use super::resource_path::ResourcePath;
+use super::response_content::ResponseContent;
 use client::ClientListWatch;
 use informer::write_observer::{WriteObserver, is_last_state, metadata_only};
 use informer::{
@@ -35,28 +35,38 @@ pub(super) struct CacheUpdater {
 }
 
 impl CacheUpdater {
-    /// The object `name` was written, with this answer.
-    pub(super) async fn written(&self, target: &ResourcePath, name: &str, answer: &Answer) {
+    /// The object `name` was written, with this response.
+    pub(super) async fn written(
+        &self,
+        target: &ResourcePath,
+        name: &str,
+        content: &ResponseContent,
+    ) {
         // The write removed the last finalizer.
-        if let Answer::Object(item) = answer
+        if let ResponseContent::Object(item) = content
             && is_last_state(item)
         {
             return self.removed(target, name, item.uid());
         }
         let key = target.key(name);
         for (scope, informer) in self.caches(target) {
-            match cached_form(target, &scope, answer) {
+            match cached_form(target, &scope, content) {
                 Some(item) => WriteObserver::new(&informer).observe_write(item),
                 None => self.read_back(&scope, &informer, &key).await,
             }
         }
     }
 
-    /// The object `name` was deleted, with this answer.
-    pub(super) async fn deleted(&self, target: &ResourcePath, name: &str, answer: &Answer) {
-        match answer.deleted_uid() {
+    /// The object `name` was deleted, with this response.
+    pub(super) async fn deleted(
+        &self,
+        target: &ResourcePath,
+        name: &str,
+        content: &ResponseContent,
+    ) {
+        match content.deleted_uid() {
             Some(uid) => self.removed(target, name, uid),
-            None => self.written(target, name, answer).await,
+            None => self.written(target, name, content).await,
         }
     }
 
@@ -126,15 +136,17 @@ impl CacheUpdater {
     }
 }
 
-/// The object in the form of the cache of `scope`, if the answer contains it and the selection can be
-/// applied to it.
-fn cached_form(target: &ResourcePath, scope: &Scope, answer: &Answer) -> Option<Item> {
-    let item = match (answer, scope.form) {
-        (Answer::Object(item), Form::Whole) if scope.group_version == target.group_version => {
+/// The object in the form of the cache of `scope`, if the response contains it and the selection
+/// can be applied to it.
+fn cached_form(target: &ResourcePath, scope: &Scope, content: &ResponseContent) -> Option<Item> {
+    let item = match (content, scope.form) {
+        (ResponseContent::Object(item), Form::Whole)
+            if scope.group_version == target.group_version =>
+        {
             item.clone()
         }
-        (Answer::Object(item), Form::Metadata) => metadata_only(item),
-        (Answer::Metadata(item), Form::Metadata) => item.clone(),
+        (ResponseContent::Object(item), Form::Metadata) => metadata_only(item),
+        (ResponseContent::Metadata(item), Form::Metadata) => item.clone(),
         _ => return None,
     };
     scope.selection.selects(&item).is_some().then_some(item)

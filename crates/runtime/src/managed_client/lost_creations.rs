@@ -1,7 +1,7 @@
-//! [`LostCreations`]: the creations whose answers were lost, so that no object is created twice.
+//! [`LostCreations`]: the creations whose responses were lost, so that no object is created twice.
 //!
 //! ```text
-//! create made-x7k2p ─▶ no answer      it may have succeeded, have failed, or be under way
+//! create made-x7k2p ─▶ no response    it may have succeeded, have failed, or be under way
 //! get made-x7k2p    ─▶ 404            it has failed, or is under way
 //! create made-x7k2p ─▶ created        with the same name: the second of the two is refused
 //!                   ─▶ 409            the first had succeeded
@@ -127,7 +127,7 @@ impl PendingCreation<'_> {
         self.lost.as_ref().map(|lost| lost.name.as_str())
     }
 
-    /// The creation was answered.
+    /// The creation has a response.
     pub(super) fn confirm(mut self) {
         self.lost = None;
     }

@@ -9,7 +9,7 @@ use super::ManagerState;
 use keel::UncleanStop;
 
 /// The part of the stop time that is reserved for the tasks after the workers. Writing events and
-/// releasing the lease take little of it if the server answers.
+/// releasing the lease take little of it if the server responds.
 const RESERVED_AFTER_WORKERS: Duration = Duration::from_secs(5);
 
 /// The longest stop time; a larger value would overflow the clock.
@@ -38,7 +38,7 @@ impl ManagerState {
         if !is_graceful {
             outcome = Ok(());
         }
-        // Pending webhook requests are answered in both cases.
+        // Pending webhook requests get a response in both cases.
         let rest = [
             (&self.elector_tasks, reserve / 4),
             (&self.webhook_tasks, reserve / 8),

@@ -23,7 +23,7 @@ pub(crate) struct Requests(Arc<Mutex<Counts>>);
 struct Counts {
     /// By code, host and method.
     by_kind: BTreeMap<(String, String, Method), u64>,
-    /// The host of the last answer; a manager has one server. Empty if it is in this process.
+    /// The host of the last response; a manager has one server. Empty if it is in this process.
     host: String,
 }
 
@@ -41,18 +41,18 @@ impl Requests {
         request: Request<Body>,
     ) -> kube_client::Result<Response<Body>> {
         let method = request.method().clone();
-        let answered = client.send(request).await;
-        self.count(method, answered.as_ref().ok());
-        answered
+        let result = client.send(request).await;
+        self.count(method, result.as_ref().ok());
+        result
     }
 
-    fn count(&self, method: Method, answer: Option<&Response<Body>>) {
+    fn count(&self, method: Method, response: Option<&Response<Body>>) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let code = match answer {
-            Some(answer) => {
-                let host = answer.extensions().get().map(|Host(host)| host.as_str());
+        let code = match response {
+            Some(response) => {
+                let host = response.extensions().get().map(|Host(host)| host.as_str());
                 host.unwrap_or_default().clone_into(&mut counts.host);
-                answer.status().as_str().to_owned()
+                response.status().as_str().to_owned()
             }
             None => "<error>".to_owned(),
         };

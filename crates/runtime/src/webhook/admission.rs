@@ -1,8 +1,8 @@
 //! Admission: handlers that validate or mutate an object before the API server stores it.
 //!
 //! A handler gets kube's [`AdmissionRequest`] of its own type, or of
-//! [`DynamicObject`](kube_core::DynamicObject) for the raw object. An `AdmissionReview` is answered
-//! in the version of the request, `v1` or `v1beta1`.
+//! [`DynamicObject`](kube_core::DynamicObject) for the raw object. An `AdmissionReview` gets a
+//! response in the version of the request, `v1` or `v1beta1`.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;
@@ -53,7 +53,7 @@ impl Allowed {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Denied {
-    /// The HTTP code of the answer to the client.
+    /// The HTTP code of the response to the client.
     pub code: u16,
     /// The reason for programs, such as `Forbidden`.
     pub reason: String,

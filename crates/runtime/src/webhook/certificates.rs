@@ -93,6 +93,9 @@ pub enum CertificateError {
     /// The operator needs get, create and update on its Secret.
     #[error("cannot read or write the secret")]
     Secret(#[source] kube_client::Error),
+    /// Create the namespace.
+    #[error("the namespace of the secret does not exist: run `kubectl create namespace {0}`")]
+    NoNamespace(String),
     /// A certificate cannot be issued, for instance because a name is not valid.
     #[error("cannot issue a certificate")]
     Issue(#[source] tls::IssueError),
@@ -229,6 +232,7 @@ impl CertificateManager {
         content: &CertificateSecret,
     ) -> Result<bool, CertificateError> {
         let post = PostParams::default();
+        let is_creation = secret.is_none();
         let written = if let Some(mut secret) = secret {
             secret.data.get_or_insert_default().extend(content.data());
             self.secrets.replace(&self.options.secret, &post, &secret).await
@@ -242,6 +246,9 @@ impl CertificateManager {
         };
         match written {
             Ok(_) => Ok(true),
+            Err(kube_client::Error::Api(status)) if is_creation && status.code == 404 => {
+                Err(CertificateError::NoNamespace(self.options.namespace.clone()))
+            }
             Err(kube_client::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
             Err(error) => Err(CertificateError::Secret(error)),
         }

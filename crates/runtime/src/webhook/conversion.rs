@@ -1,6 +1,6 @@
 //! Conversion: a handler that converts custom resources between their versions.
 //!
-//! A `ConversionReview` has many objects of several versions; the answer contains all of them in
+//! A `ConversionReview` has many objects of several versions; the response contains all of them in
 //! the same order, or a failure that names the object. The versions `v1` and `v1beta1` are
 //! supported.
 //!
@@ -36,13 +36,13 @@ where
     F: Fn(Value, &str) -> Result<Value, ConversionError> + Send + Sync + 'static,
 {
     Handler::new(move |body| {
-        let answer = answer(&body, &convert);
-        async move { answer }
+        let response = respond(&body, &convert);
+        async move { response }
     })
     .with_max_body(MAX_BODY)
 }
 
-fn answer(
+fn respond(
     body: &[u8],
     convert: &dyn Fn(Value, &str) -> Result<Value, ConversionError>,
 ) -> Result<Bytes, BadReview> {

@@ -19,7 +19,7 @@
 //! let server = WebhookServer::new(options).at("/echo", echo.clone());
 //! # drop(server);
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-//! assert!(echo.answer("{}".into()).await.is_ok()); // in a unit test, without a server
+//! assert!(echo.respond("{}".into()).await.is_ok()); // in a unit test, without a server
 //! # });
 //! ```
 //!
@@ -67,7 +67,7 @@ pub struct ServerOptions {
     pub max_connections: usize,
     /// The timeout of the handshake, and of the head of the first request.
     pub first_request_timeout: Duration,
-    /// The timeout between an answer and the head of the next request. A kube-apiserver closes its
+    /// The timeout between a response and the head of the next request. A kube-apiserver closes its
     /// connections after 90 seconds.
     pub idle_timeout: Duration,
     /// The timeout of the body and the handler of a request. The API server waits 10 seconds by
@@ -163,7 +163,7 @@ impl WebhookServer {
         } else {
             text(StatusCode::METHOD_NOT_ALLOWED, "a review must be sent with POST")
         };
-        in_flight.answered(response.status());
+        in_flight.responded(response.status());
         response
     }
 
@@ -176,9 +176,9 @@ impl WebhookServer {
             }
             Err(error) => return text(StatusCode::BAD_REQUEST, &error.to_string()),
         };
-        // A panic is answered with 500; the failure policy of the webhook decides what follows.
-        match AssertUnwindSafe(handler.answer(body)).catch_unwind().await {
-            Ok(Ok(answer)) => json(answer),
+        // The response to a panic is 500; the failure policy of the webhook decides what follows.
+        match AssertUnwindSafe(handler.respond(body)).catch_unwind().await {
+            Ok(Ok(response)) => json(response),
             Ok(Err(bad)) => text(StatusCode::BAD_REQUEST, &bad.to_string()),
             Err(_) => {
                 tracing::error!("a webhook panicked");
@@ -206,14 +206,14 @@ impl WebhookServer {
 }
 
 fn text(code: StatusCode, message: &str) -> Response<Full<Bytes>> {
-    answer(code, "text/plain; charset=utf-8", Bytes::from(message.to_owned()))
+    response(code, "text/plain; charset=utf-8", Bytes::from(message.to_owned()))
 }
 
 fn json(body: Bytes) -> Response<Full<Bytes>> {
-    answer(StatusCode::OK, "application/json", body)
+    response(StatusCode::OK, "application/json", body)
 }
 
-fn answer(code: StatusCode, media_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
+fn response(code: StatusCode, media_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = code;
     let media_type = header::HeaderValue::from_static(media_type);

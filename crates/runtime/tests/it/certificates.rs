@@ -9,7 +9,9 @@ use x509_parser::pem::Pem;
 use crate::plane::{Plane, certificate_options, server_options, until};
 use crate::{https, world};
 use keel::{Tasks, Timestamp};
-use runtime::webhook::{Certificates, ServingCertificate, ServingError, WebhookServer};
+use runtime::webhook::{
+    CertificateOptions, Certificates, ServingCertificate, ServingError, WebhookServer,
+};
 
 const DAY: u64 = 24 * 60 * 60;
 const SECRET: &str = "hook-certificates";
@@ -39,6 +41,18 @@ async fn start(plane: &Plane) -> Certificates {
 async fn start_with_tasks(plane: &Plane, tasks: &Tasks) -> Certificates {
     let Plane { client, clock, entropy, .. } = plane;
     Certificates::start(client.clone(), certificate_options(), clock, entropy, tasks).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_missing_namespace_is_reported_with_a_remedy() {
+    let plane = Plane::start().await;
+    let Plane { client, clock, entropy, tasks, .. } = &plane;
+    let options = CertificateOptions::of_service("missing", "hooks");
+    let started = Certificates::start(client.clone(), options, clock, entropy, tasks).await;
+    assert_eq!(
+        started.unwrap_err().to_string(),
+        "the namespace of the secret does not exist: run `kubectl create namespace missing`"
+    );
 }
 
 #[tokio::test]

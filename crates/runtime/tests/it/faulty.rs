@@ -16,7 +16,7 @@ use tower_service::Service;
 use apiserver::InProcessClient;
 use runtime::kube_client::client::Body;
 
-type Answer = UnsyncBoxBody<Bytes, BoxError>;
+type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The outcome of a request.
@@ -24,18 +24,19 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) enum RequestOutcome {
     /// It is served.
     Served,
-    /// It is answered with this code, and with a Retry-After of one second if the code is 429.
+    /// The response has this code, and with a Retry-After of one second if the code is 429.
     Refused(u16),
-    /// It is served, and the connection breaks before the answer.
-    AnswerLost,
-    /// It is served, and the connection breaks within the answer.
-    AnswerCut,
-    /// It fails without an answer, and is served later by [`serve_held`](FaultyClient::serve_held).
+    /// It is served, and the connection breaks before the response.
+    ResponseLost,
+    /// It is served, and the connection breaks within the response.
+    ResponseCut,
+    /// It fails without a response, and is served later by
+    /// [`serve_held`](FaultyClient::serve_held).
     Held,
     /// The held requests are served, and then this one.
     ServedAfterHeld,
-    /// It does not arrive at the server, and is never answered.
-    Unanswered,
+    /// It does not arrive at the server, and never gets a response.
+    NoResponse,
 }
 
 type Decide = Box<dyn FnMut(&Method, &str) -> RequestOutcome + Send>;
@@ -55,7 +56,7 @@ impl FaultyClient {
         Self { client, decide: Arc::new(Mutex::new(decide)), held: Arc::default() }
     }
 
-    /// Serves the held requests, and returns the codes of their answers.
+    /// Serves the held requests, and returns the codes of their responses.
     pub(crate) async fn serve_held(&self) -> Vec<u16> {
         let held = std::mem::take(&mut *self.held.lock().unwrap());
         let (mut client, mut codes) = (self.client.clone(), Vec::new());
@@ -75,9 +76,9 @@ impl FaultyClient {
 }
 
 impl Service<Request<Body>> for FaultyClient {
-    type Response = Response<Answer>;
+    type Response = Response<ResponseBody>;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Answer>, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
@@ -86,11 +87,11 @@ impl Service<Request<Body>> for FaultyClient {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let target = request.uri().path_and_query().unwrap().as_str().to_owned();
         let outcome = self.decide.lock().unwrap()(request.method(), &target);
-        let answered = match outcome {
-            RequestOutcome::Refused(_) | RequestOutcome::Unanswered => None,
+        let served = match outcome {
+            RequestOutcome::Refused(_) | RequestOutcome::NoResponse => None,
             RequestOutcome::Served
-            | RequestOutcome::AnswerLost
-            | RequestOutcome::AnswerCut
+            | RequestOutcome::ResponseLost
+            | RequestOutcome::ResponseCut
             | RequestOutcome::ServedAfterHeld => Some(self.client.call(request)),
             RequestOutcome::Held => {
                 self.held.lock().unwrap().push(request);
@@ -102,17 +103,17 @@ impl Service<Request<Body>> for FaultyClient {
             if outcome == RequestOutcome::ServedAfterHeld {
                 faulty.serve_held().await;
             }
-            match (answered, outcome) {
-                (Some(answered), RequestOutcome::Served | RequestOutcome::ServedAfterHeld) => {
-                    Ok(answered.await?.map(|body| body.map_err(Into::into).boxed_unsync()))
+            match (served, outcome) {
+                (Some(served), RequestOutcome::Served | RequestOutcome::ServedAfterHeld) => {
+                    Ok(served.await?.map(|body| body.map_err(Into::into).boxed_unsync()))
                 }
-                (Some(answered), RequestOutcome::AnswerCut) => {
+                (Some(served), RequestOutcome::ResponseCut) => {
                     let cut: Result<Frame<Bytes>, BoxError> = Err("the connection broke".into());
                     let body = StreamBody::new(stream::iter([cut])).boxed_unsync();
-                    Ok(answered.await?.map(|_| body))
+                    Ok(served.await?.map(|_| body))
                 }
-                (Some(answered), _) => {
-                    drop(answered.await?);
+                (Some(served), _) => {
+                    drop(served.await?);
                     Err("the connection broke".into())
                 }
                 (None, RequestOutcome::Refused(code)) => {
@@ -124,7 +125,7 @@ impl Service<Request<Body>> for FaultyClient {
                     }
                     Ok(response)
                 }
-                (None, RequestOutcome::Held) => Err("no answer".into()),
+                (None, RequestOutcome::Held) => Err("no response".into()),
                 (None, _) => std::future::pending().await,
             }
         })

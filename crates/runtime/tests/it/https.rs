@@ -51,7 +51,7 @@ pub(crate) async fn connect(
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
-/// Sends a POST, or a GET if the body is empty, and returns the code and the body of the answer.
+/// Sends a POST, or a GET if the body is empty, and returns the code and the body of the response.
 pub(crate) async fn send(
     address: SocketAddr,
     bundle: &str,
@@ -68,9 +68,9 @@ pub(crate) async fn send(
     stream.write_all(head.as_bytes()).await?;
     // A server that refuses a body need not read it.
     let _ = stream.write_all(body.as_bytes()).await;
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer).await;
-    let answer = String::from_utf8(answer).unwrap();
-    let code = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    Ok((code, answer.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned()))
+    let mut response = Vec::new();
+    let _ = stream.read_to_end(&mut response).await;
+    let response = String::from_utf8(response).unwrap();
+    let code = response.split(' ').nth(1).unwrap().parse().unwrap();
+    Ok((code, response.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned()))
 }

@@ -110,7 +110,7 @@ async fn replicas_with_different_cas_do_not_overwrite_each_other() {
 }
 
 #[tokio::test]
-async fn repeated_changes_of_a_configuration_are_answered_with_growing_delays() {
+async fn repeated_changes_of_a_configuration_are_reverted_with_growing_delays() {
     let plane = Plane::start().await;
     configure(&plane).await;
     let replica = Replica::start(&plane).await;

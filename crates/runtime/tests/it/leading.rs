@@ -70,11 +70,11 @@ impl Candidate {
                 tokio::task::yield_now().await;
             }
             // A candidate that waits for the server has a longer deadline than one that pauses.
-            let is_waiting_for_answer = || {
+            let is_waiting_for_response = || {
                 let deadline = self.clock.next_deadline();
                 deadline.is_some_and(|deadline| deadline.since(self.clock.now()) > 3 * SECOND)
             };
-            until("the server has answered", async || !is_waiting_for_answer()).await;
+            until("the server has responded", async || !is_waiting_for_response()).await;
         }
     }
 
@@ -266,11 +266,11 @@ async fn a_replica_that_does_not_lead_has_caches_and_empty_queues() {
 }
 
 #[tokio::test]
-async fn a_lease_is_released_although_the_answer_to_its_renewal_was_lost() {
+async fn a_lease_is_released_although_the_response_to_its_renewal_was_lost() {
     let world = World::new().await;
     let first = Candidate::start(&world, "first");
     until("the first leads", async || first.writes().await).await;
-    let once = |n| if n == 0 { RequestOutcome::AnswerLost } else { RequestOutcome::Served };
+    let once = |n| if n == 0 { RequestOutcome::ResponseLost } else { RequestOutcome::Served };
     let (renewals, decide) = of_leases(Method::PUT, once);
     first.faulty.decide(decide);
     first.pass(2).await;
@@ -280,9 +280,9 @@ async fn a_lease_is_released_although_the_answer_to_its_renewal_was_lost() {
 }
 
 #[tokio::test]
-async fn a_lease_is_released_although_the_answer_to_its_acquisition_was_lost() {
+async fn a_lease_is_released_although_the_response_to_its_acquisition_was_lost() {
     let world = World::new().await;
-    let (_, decide) = of_leases(Method::POST, |_| RequestOutcome::AnswerLost);
+    let (_, decide) = of_leases(Method::POST, |_| RequestOutcome::ResponseLost);
     let first = Candidate::start_with(&world, "first", decide);
     until("the first holds it", async || holder(&world).await == "first").await;
     assert!(!first.writes().await, "it does not know that it holds the lease");
@@ -320,7 +320,7 @@ async fn a_renewal_that_hangs_leaves_time_for_another() {
     let world = World::new().await;
     let first = Candidate::start(&world, "first");
     until("the first leads", async || first.writes().await).await;
-    let once = |n| if n == 0 { RequestOutcome::Unanswered } else { RequestOutcome::Served };
+    let once = |n| if n == 0 { RequestOutcome::NoResponse } else { RequestOutcome::Served };
     let (renewals, decide) = of_leases(Method::PUT, once);
     first.faulty.decide(decide);
     first.clock.advance(2 * SECOND);
@@ -338,7 +338,7 @@ async fn a_renewal_that_hangs_leaves_time_for_another() {
 }
 
 #[tokio::test]
-async fn a_write_without_an_answer_is_abandoned_when_another_may_lead() {
+async fn a_write_without_a_response_is_abandoned_when_another_may_lead() {
     let world = World::new().await;
     let first = Candidate::start(&world, "first");
     until("the first leads", async || first.writes().await).await;
@@ -349,7 +349,7 @@ async fn a_write_without_an_answer_is_abandoned_when_another_may_lead() {
         _ if target.contains("/leases") => RequestOutcome::Refused(503),
         _ if *method == Method::POST => {
             sent.fetch_add(1, Ordering::Relaxed);
-            RequestOutcome::Unanswered
+            RequestOutcome::NoResponse
         }
         _ => RequestOutcome::Served,
     });

@@ -37,7 +37,7 @@ async fn readiness_names_the_caches_that_have_not_synced() {
     manager.add(Controller::for_::<Thing>().reconcile(succeed, ()));
     let running = Running::start(&manager);
     let address = manager.endpoint().await.unwrap();
-    let why = "[-]caches failed: things.example.com/v1: the server refused: ";
+    let why = "[-]caches failed: things.example.com/v1: the server responded with 404 Not Found: 404 page not found";
     until("the cache is named", async || get(address, "/readyz?verbose").await.contains(why)).await;
     assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 500"));
     world.install_crd().await;

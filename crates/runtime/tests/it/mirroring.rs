@@ -1,4 +1,4 @@
-//! Caches without a working watch show writes whose answers do not contain the written object.
+//! Caches without a working watch show writes whose responses do not contain the written object.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::{v1, v2};
@@ -72,7 +72,7 @@ async fn the_cache_shows_the_replicas_after_a_write_to_scale() {
 }
 
 #[tokio::test]
-async fn an_answer_with_metadata_updates_both_caches() {
+async fn a_response_with_metadata_updates_both_caches() {
     let world = World::new().await;
     let before_start = |manager: &Manager| {
         (manager.lister::<ConfigMap>(), manager.lister::<PartialObjectMeta<ConfigMap>>())

@@ -89,7 +89,7 @@ async fn a_proxy_connects_to_the_server_without_reading_the_requests() {
 }
 
 #[tokio::test]
-async fn requests_are_counted_with_the_host_that_answers() {
+async fn requests_are_counted_with_the_host_that_responds() {
     let (world, client) = connected().await;
     let endpoint = Some("127.0.0.1:0".parse().unwrap());
     let manager = Manager::new(client, ManagerOptions { endpoint, ..options() });

@@ -81,8 +81,8 @@ async fn an_idle_connection_is_closed() {
     let server = SingleConnectionServer::start(NEVER, SOON).await;
     let mut idle = server.connect(&["http/1.1"]).await;
     idle.write_all(b"GET /readyz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
-    let mut answer = [0; 12];
-    idle.read_exact(&mut answer).await.unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 200");
+    let mut response = [0; 12];
+    idle.read_exact(&mut response).await.unwrap();
+    assert_eq!(&response, b"HTTP/1.1 200");
     assert!(server.serves().await);
 }

@@ -88,13 +88,13 @@ fn a_failed_conversion_has_a_reason() {
 }
 
 #[tokio::test]
-async fn a_batch_is_answered_in_order_or_not_at_all() {
+async fn a_batch_is_converted_in_order_or_not_at_all() {
     let handler = conversion::converting::<Gate>();
     let ask = async |objects: Value| -> Value {
         let review = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
             "request": {"uid": "7", "desiredAPIVersion": "example.com/v2", "objects": objects}});
-        let answer = handler.answer(review.to_string().into()).await.unwrap();
-        serde_json::from_slice::<Value>(&answer).unwrap()["response"].take()
+        let response = handler.respond(review.to_string().into()).await.unwrap();
+        serde_json::from_slice::<Value>(&response).unwrap()["response"].take()
     };
     let good = ask(json!([old("a:1"), old("b:2")])).await;
     assert_eq!(good["uid"], "7");

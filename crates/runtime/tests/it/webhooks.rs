@@ -131,12 +131,12 @@ async fn an_overwritten_bundle_is_written_again() {
     .await;
 }
 
-/// The answer of a handler to a review.
+/// The response of a handler to a review.
 async fn review(handler: &Handler, version: &str, request: Value) -> Value {
     let review = json!({"apiVersion": format!("admission.k8s.io/{version}"),
         "kind": "AdmissionReview", "request": request});
-    let answer = handler.answer(review.to_string().into()).await.unwrap();
-    serde_json::from_slice(&answer).unwrap()
+    let response = handler.respond(review.to_string().into()).await.unwrap();
+    serde_json::from_slice(&response).unwrap()
 }
 
 fn request(object: &Value) -> Value {
@@ -146,12 +146,12 @@ fn request(object: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_review_is_answered_in_its_version() {
+async fn the_response_to_a_review_has_its_version() {
     for version in ["v1", "v1beta1"] {
         let object = json!({"metadata": {"name": "a"}, "unknown": 1});
-        let answer = review(&mutating(label), version, request(&object)).await;
-        assert_eq!(answer["apiVersion"], format!("admission.k8s.io/{version}"));
-        let response = &answer["response"];
+        let reviewed = review(&mutating(label), version, request(&object)).await;
+        assert_eq!(reviewed["apiVersion"], format!("admission.k8s.io/{version}"));
+        let response = &reviewed["response"];
         assert_eq!(response["uid"], "7");
         assert_eq!(response["warnings"], json!(["it was labeled"]));
         assert_eq!(response["patchType"], "JSONPatch");
@@ -166,12 +166,12 @@ async fn a_review_is_answered_in_its_version() {
 #[tokio::test]
 async fn an_object_that_cannot_be_decoded_is_denied_with_the_reason() {
     let handler = validating(|_: AdmissionRequest<Pod>| async { Ok(Allowed::default()) });
-    let answer = review(&handler, "v1", request(&json!({"spec": 1}))).await;
-    let response = &answer["response"];
+    let reviewed = review(&handler, "v1", request(&json!({"spec": 1}))).await;
+    let response = &reviewed["response"];
     assert_eq!((&response["uid"], &response["allowed"]), (&json!("7"), &json!(false)));
     let message = response["status"]["message"].as_str().unwrap();
     assert!(message.starts_with("the webhook cannot read the object: "), "{message}");
-    assert!(handler.answer("{}".into()).await.is_err());
+    assert!(handler.respond("{}".into()).await.is_err());
 }
 
 #[tokio::test]

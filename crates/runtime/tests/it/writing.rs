@@ -124,11 +124,11 @@ async fn a_deleted_object_with_a_finalizer_stays() {
 }
 
 #[tokio::test]
-async fn a_creation_whose_answer_was_lost_is_not_repeated() {
+async fn a_creation_whose_response_was_lost_is_not_repeated() {
     let world = World::new().await;
     let WithoutWatches { running, faulty, maps, lister, .. } = start_without_watches(&world).await;
     faulty.decide(|method, target| match *method {
-        Method::POST => RequestOutcome::AnswerLost,
+        Method::POST => RequestOutcome::ResponseLost,
         _ => refuse_watches(method, target),
     });
     maps.create(&PostParams::default(), &generated()).await.unwrap_err();
@@ -144,11 +144,11 @@ async fn a_creation_whose_answer_was_lost_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_creation_whose_answer_was_cut_is_not_repeated() {
+async fn a_creation_whose_response_was_cut_is_not_repeated() {
     let world = World::new().await;
     let WithoutWatches { running, faulty, maps, lister, .. } = start_without_watches(&world).await;
     faulty.decide(|method, target| match *method {
-        Method::POST => RequestOutcome::AnswerCut,
+        Method::POST => RequestOutcome::ResponseCut,
         _ => refuse_watches(method, target),
     });
     maps.create(&PostParams::default(), &generated()).await.unwrap_err();

@@ -297,8 +297,8 @@ fn endpoint(args: &BenchArgs) -> Result<Endpoint> {
 }
 
 async fn version(pool: &Pool) -> Result<String> {
-    let answer = pool.get("/version").await.context("the server does not report its version")?;
-    let version: Value = serde_json::from_slice(&answer).context("its version is not JSON")?;
+    let response = pool.get("/version").await.context("the server does not report its version")?;
+    let version: Value = serde_json::from_slice(&response).context("its version is not JSON")?;
     Ok(version["gitVersion"].as_str().unwrap_or("unknown version").to_owned())
 }
 

@@ -120,8 +120,12 @@ fn announce(args: &UpArgs, server: &Server, started: Instant) -> Result<()> {
         print_note(&format!("context {NAME} previously named {previous}"));
     }
     if !is_current {
+        let option = match &args.kubeconfig {
+            Some(path) => format!(" --kubeconfig {}", path.display()),
+            None => String::new(),
+        };
         print_note(&format!(
-            "another context is the current one: kubectl config use-context {NAME}"
+            "another context is the current one: kubectl config{option} use-context {NAME}"
         ));
     }
     print_line(&format!("ready in {} ms", milliseconds(started.elapsed())))

@@ -10,7 +10,7 @@ use rustls::pki_types::ServerName;
 
 use tls::{Trust, client_config};
 
-/// The limit of connecting, of a read and of a write. A plane on this machine answers within
+/// The limit of connecting, of a read and of a write. A plane on this machine responds within
 /// milliseconds.
 const IO_TIMEOUT: Duration = Duration::from_millis(500);
 

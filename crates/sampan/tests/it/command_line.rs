@@ -1,6 +1,7 @@
 //! The command line: start, stop, help texts and errors.
 
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -112,6 +113,31 @@ fn a_kubeconfig_is_private_and_keeps_other_entries() {
     assert!(text.contains("https://example.com") && text.contains(&plane.url), "{text}");
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).unwrap());
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn the_command_that_selects_the_context_names_the_kubeconfig_of_the_flag() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kubeconfig");
+    let mine = "apiVersion: v1\nkind: Config\ncurrent-context: mine\n";
+    let notes = directory.path().join("notes");
+    let flag = path.to_str().unwrap();
+    let cases: [(&[&str], String); 2] = [
+        (&["--kubeconfig", flag], format!("kubectl config --kubeconfig {flag} use-context sampan")),
+        (&[], "kubectl config use-context sampan".to_owned()),
+    ];
+    for (arguments, expect) in cases {
+        std::fs::write(&path, mine).unwrap();
+        let mut command = up(directory.path());
+        command.args(arguments).stdout(Stdio::piped());
+        let mut process = command.stderr(File::create(&notes).unwrap()).spawn().unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        assert!(lines.map_while(Result::ok).any(|it| it.starts_with("ready in")));
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let notes = std::fs::read_to_string(&notes).unwrap();
+        assert!(notes.contains(&format!("the current one: {expect}\n")), "{notes}");
+    }
 }
 
 #[test]
@@ -291,7 +317,7 @@ fn the_error_of_a_token_or_policy_file_names_file_and_line() {
 
 #[test]
 fn a_full_standard_output_is_an_error() {
-    let full = || Stdio::from(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
     for arguments in [&["--help"][..], &["completion", "bash"]] {
         let output = plane::sampan().args(arguments).stdout(full()).output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
@@ -317,7 +343,7 @@ fn a_closed_pipe_and_a_full_standard_error_are_ignored() {
     drop(process.stdout.take());
     let output = process.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
-    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let full = File::options().write(true).open("/dev/full").unwrap();
     let arguments = ["bench", "--kubeconfig", "/no/such/file"];
     let status = plane::sampan().args(arguments).stderr(full).status().unwrap();
     assert_eq!(status.code(), Some(1));
@@ -390,9 +416,9 @@ fn plain_http_on_the_tls_port_gets_an_explanation() {
     let plane = Plane::listening_on("127.0.0.1:0");
     let mut stream = TcpStream::connect(plane.url.strip_prefix("https://").unwrap()).unwrap();
     stream.write_all(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.0 400 Bad Request\r\n"), "{answer}");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.0 400 Bad Request\r\n"), "{response}");
     let text = "\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
-    assert!(answer.ends_with(text), "{answer}");
+    assert!(response.ends_with(text), "{response}");
 }

@@ -110,13 +110,13 @@ fn write(
             (true, 4) => (None, client.send("DELETE", &path, None)),
             (true, _) => (Some(value), client.send("PUT", &path, Some(&object))),
         };
-        let Ok((code, answer)) = sent else {
+        let Ok((code, response)) = sent else {
             ledger.uncertain.insert(name, new_value);
             break;
         };
-        assert!(code < 300, "{code} {answer}");
+        assert!(code < 300, "{code} {response}");
         if new_value.is_some() {
-            assert!(ledger.revisions.insert(revision(&answer).unwrap()), "a revision came twice");
+            assert!(ledger.revisions.insert(revision(&response).unwrap()), "a revision came twice");
         }
         ledger.acknowledged.insert(name, new_value);
     }

@@ -24,7 +24,7 @@ fn crds_of_real_projects_are_served_as_by_kube_apiserver() {
         .arg(crds.join("baseline-kube-apiserver.jsonl"))
         .args(["--show", "10000"])
         .output()
-        .expect("python3 compares the answers: install it");
+        .expect("python3 compares the responses: install it");
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("TOTAL same="), "check.py failed; it needs PyYAML\n{errors}");

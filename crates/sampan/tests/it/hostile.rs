@@ -26,7 +26,7 @@ use std::time::Duration;
 use rustls::ClientConfig;
 use tokio::time::Instant;
 
-use crate::http::{Answer, Client, Credentials};
+use crate::http::{Client, Credentials, Response};
 use crate::plane::Plane;
 use machinery::Value;
 
@@ -94,15 +94,15 @@ impl AttackedPlane {
     }
 
     /// Sends a body of a media type.
-    fn send(&mut self, method: &str, path: &str, media: &str, body: &[u8]) -> Answer {
+    fn send(&mut self, method: &str, path: &str, media: &str, body: &[u8]) -> Response {
         self.client.exchange(method, path, &[("content-type", media)], body).unwrap()
     }
 
     /// Sends an object and expects success.
     fn send_accepted(&mut self, method: &str, path: &str, object: &Value) -> Value {
-        let (code, answer) = self.client.send(method, path, Some(object)).unwrap();
-        assert!(code < 300, "{method} {path}: {code} {answer}");
-        answer
+        let (code, response) = self.client.send(method, path, Some(object)).unwrap();
+        assert!(code < 300, "{method} {path}: {code} {response}");
+        response
     }
 
     /// Creates a CRD and waits until its kind is served.
@@ -132,8 +132,8 @@ impl AttackedPlane {
     fn assert_healthy(mut self) {
         // The old connection was idle during the attack, and is closed after a long one.
         self.client = self.plane.client();
-        let (code, answer) = self.client.send("GET", "/readyz", None).unwrap();
-        assert_eq!((code, answer.as_str()), (200, Some("ok")));
+        let (code, response) = self.client.send("GET", "/readyz", None).unwrap();
+        assert_eq!((code, response.as_str()), (200, Some("ok")));
         let object = machinery::json!({"metadata": {"generateName": "after-"}});
         self.send_accepted("POST", COLLECTION, &object);
         let after = resident_kib(&self.plane);
@@ -156,16 +156,16 @@ fn memory(plane: &Plane, name: &str) -> u64 {
 
 /// Checks the code and the reason of an error response, and returns its message.
 #[track_caller]
-fn refusal(answer: &Answer, code: u16, reason: &str) -> String {
-    let found = answer.body["reason"].as_str().unwrap_or_default();
-    assert_eq!((answer.code, found), (code, reason), "{}", answer.body);
-    assert_eq!(answer.body["code"], code, "{}", answer.body);
-    assert_eq!(answer.body["status"], "Failure", "{}", answer.body);
-    answer.body["message"].as_str().unwrap().to_owned()
+fn refusal(response: &Response, code: u16, reason: &str) -> String {
+    let found = response.body["reason"].as_str().unwrap_or_default();
+    assert_eq!((response.code, found), (code, reason), "{}", response.body);
+    assert_eq!(response.body["code"], code, "{}", response.body);
+    assert_eq!(response.body["status"], "Failure", "{}", response.body);
+    response.body["message"].as_str().unwrap().to_owned()
 }
 
 /// Checks the code, the reason and the message of an error response.
 #[track_caller]
-fn assert_refused(answer: &Answer, code: u16, reason: &str, message: &str) {
-    assert_eq!(refusal(answer, code, reason), message);
+fn assert_refused(response: &Response, code: u16, reason: &str, message: &str) {
+    assert_eq!(refusal(response, code, reason), message);
 }

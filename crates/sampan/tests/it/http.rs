@@ -67,7 +67,7 @@ impl Credentials {
 }
 
 /// A response.
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub code: u16,
     /// The headers, with names in lower case.
     pub headers: Vec<(String, String)>,
@@ -75,7 +75,7 @@ pub(crate) struct Answer {
     pub body: Value,
 }
 
-impl Answer {
+impl Response {
     /// The first value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
@@ -120,8 +120,8 @@ impl Client {
     ) -> io::Result<(u16, Value)> {
         let body = body.map(ToString::to_string).unwrap_or_default();
         let headers = [("content-type", content_type(method))];
-        let answer = self.exchange(method, path, &headers, body.as_bytes())?;
-        Ok((answer.code, answer.body))
+        let response = self.exchange(method, path, &headers, body.as_bytes())?;
+        Ok((response.code, response.body))
     }
 
     /// Sends a request with any headers and bytes.
@@ -131,17 +131,17 @@ impl Client {
         path: &str,
         headers: &[(&str, &str)],
         body: &[u8],
-    ) -> io::Result<Answer> {
+    ) -> io::Result<Response> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.connect()?,
         };
         write_request(&mut connection, method, path, headers, body)?;
-        let answer = read_response(&mut connection, method)?;
-        if answer.header("connection") != Some("close") {
+        let response = read_response(&mut connection, method)?;
+        if response.header("connection") != Some("close") {
             self.connection = Some(connection);
         }
-        Ok(answer)
+        Ok(response)
     }
 
     /// Opens a watch.
@@ -201,10 +201,10 @@ fn write_request(
 }
 
 /// Reads the whole response to a request.
-pub(crate) fn read_response(connection: &mut Connection, method: &str) -> io::Result<Answer> {
+pub(crate) fn read_response(connection: &mut Connection, method: &str) -> io::Result<Response> {
     let (code, headers) = read_head(connection)?;
-    let mut answer = Answer { code, headers, body: Value::Null };
-    let text = match answer.header("content-length").and_then(|it| it.parse().ok()) {
+    let mut response = Response { code, headers, body: Value::Null };
+    let text = match response.header("content-length").and_then(|it| it.parse().ok()) {
         _ if method == "HEAD" => Vec::new(),
         Some(length) => {
             let mut text = vec![0; length];
@@ -219,11 +219,11 @@ pub(crate) fn read_response(connection: &mut Connection, method: &str) -> io::Re
             text
         }
     };
-    answer.body = match json::decode(&text) {
+    response.body = match json::decode(&text) {
         Ok(decoded) => decoded.value,
         Err(_) => String::from_utf8_lossy(&text).into(),
     };
-    Ok(answer)
+    Ok(response)
 }
 
 /// Reads the code and the headers of a response.

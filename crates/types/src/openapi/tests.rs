@@ -182,7 +182,7 @@ fn type_fields_of_embedded_resources_have_texts_of_their_own() {
 fn enumerations_list_their_values() {
     let policy = json!({"type": "string", "enum": ["Always", "IfNotPresent", "Never"]});
     check("core/v1.Container", "imagePullPolicy", &policy);
-    // In a list they are those of its items, and the type may be that of another package.
+    // The items of a list have the enumeration, and its type may be in another package.
     let items =
         schema_of("networking/v1.NetworkPolicy", "io.k8s.api.networking.v1.NetworkPolicySpec");
     assert_eq!(items["properties"]["policyTypes"]["items"]["enum"], json!(["Egress", "Ingress"]));

@@ -127,7 +127,7 @@ struct RequestCounts {
     under_way: usize,
 }
 
-/// Counts a request as under way until it is answered or abandoned.
+/// Counts a request as under way until it has a response or is abandoned.
 struct RequestGuard(Arc<watch::Sender<RequestCounts>>);
 
 impl RequestGuard {

@@ -1,4 +1,4 @@
-//! [`Handler`]: answers reviews, from bytes to bytes.
+//! [`Handler`]: responds to reviews, from bytes to bytes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-/// Answers `AdmissionReview`s or `ConversionReview`s. The modules
+/// Responds to `AdmissionReview`s or `ConversionReview`s. The modules
 /// [`admission`](crate::webhook::admission) and [`conversion`](crate::webhook::conversion) create
 /// handlers.
 #[derive(Clone)]
 pub struct Handler {
-    answer_fn: Arc<AnswerFn>,
+    respond_fn: Arc<RespondFn>,
     max_body: Option<usize>,
 }
 
-type AnswerFn = dyn Fn(Bytes) -> BoxFuture<'static, Result<Bytes, BadReview>> + Send + Sync;
+type RespondFn = dyn Fn(Bytes) -> BoxFuture<'static, Result<Bytes, BadReview>> + Send + Sync;
 
 /// The body is not a valid review.
 #[derive(Debug, thiserror::Error)]
@@ -24,13 +24,13 @@ type AnswerFn = dyn Fn(Bytes) -> BoxFuture<'static, Result<Bytes, BadReview>> + 
 pub struct BadReview(pub String);
 
 impl Handler {
-    /// A handler that calls `answer` with each body.
-    pub fn new<F, A>(answer: F) -> Self
+    /// A handler that calls `respond` with each body.
+    pub fn new<F, A>(respond: F) -> Self
     where
         F: Fn(Bytes) -> A + Send + Sync + 'static,
         A: Future<Output = Result<Bytes, BadReview>> + Send + 'static,
     {
-        Self { answer_fn: Arc::new(move |body| answer(body).boxed()), max_body: None }
+        Self { respond_fn: Arc::new(move |body| respond(body).boxed()), max_body: None }
     }
 
     /// Sets the largest body of this handler, independent of its server's limit.
@@ -39,9 +39,9 @@ impl Handler {
         Self { max_body: Some(bytes), ..self }
     }
 
-    /// The answer to a body, for tests without a server.
-    pub async fn answer(&self, body: Bytes) -> Result<Bytes, BadReview> {
-        (self.answer_fn)(body).await
+    /// The response to a body, for tests without a server.
+    pub async fn respond(&self, body: Bytes) -> Result<Bytes, BadReview> {
+        (self.respond_fn)(body).await
     }
 
     pub(super) fn max_body(&self) -> Option<usize> {

@@ -41,20 +41,20 @@ impl ReviewMetrics {
 
     pub(crate) fn encode(&self, families: &mut Families<'_>) -> fmt::Result {
         let webhooks = self.lock();
-        let answers = webhooks.iter().flat_map(|(path, webhook)| {
+        let responses = webhooks.iter().flat_map(|(path, webhook)| {
             webhook.codes.iter().map(move |(code, count)| {
                 ([("webhook", path.clone()), ("code", code.to_string())], *count)
             })
         });
         families.counter(
             "controller_runtime_webhook_requests_total",
-            "Reviews by path and code of the answer",
-            answers,
+            "Reviews by path and code of the response",
+            responses,
         )?;
         let in_flight = webhooks.iter().map(|(path, it)| ([("webhook", path)], it.in_flight));
         families.gauge(
             "controller_runtime_webhook_requests_in_flight",
-            "Reviews that are not answered yet",
+            "Reviews without a response yet",
             in_flight,
         )?;
         families.histogram(
@@ -75,7 +75,7 @@ impl ReviewMetrics {
     }
 }
 
-/// A review that is not answered yet. A review that is dropped without an answer has no code.
+/// A review without a response yet. A review that is dropped without a response has no code.
 pub(super) struct InFlight {
     metrics: ReviewMetrics,
     path: String,
@@ -83,7 +83,7 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    pub(super) fn answered(self, code: StatusCode) {
+    pub(super) fn responded(self, code: StatusCode) {
         let latency = self.began.elapsed();
         self.metrics.change(&self.path, |webhook| {
             *webhook.codes.entry(code.as_u16()).or_default() += 1;

@@ -39,9 +39,12 @@ fn every_write_is_synced_before_its_acknowledgment() {
 
     let synced = synced(directory.path());
     assert_eq!(acknowledged.len(), WRITERS * WRITES);
-    for (name, answered) in acknowledged {
+    for (name, responded) in acknowledged {
         let synced = synced.get(&name).unwrap_or_else(|| panic!("{name} was never synced"));
-        assert!(*synced <= answered, "{name} was answered at {answered}, and synced at {synced}");
+        assert!(
+            *synced <= responded,
+            "{name} was acknowledged at {responded}, and synced at {synced}"
+        );
     }
 }
 
@@ -68,8 +71,8 @@ fn write(mut client: Client, writer: usize) -> TimeByName {
         let name = format!("synced-{writer}-{step}-end");
         let object = json!({"metadata": {"name": name}});
         let path = "/api/v1/namespaces/default/configmaps";
-        let (code, answer) = client.send("POST", path, Some(&object)).unwrap();
-        assert_eq!(code, 201, "{answer}");
+        let (code, response) = client.send("POST", path, Some(&object)).unwrap();
+        assert_eq!(code, 201, "{response}");
         (name, clock.now_unix_nanos())
     };
     (0..WRITES).map(create).collect()

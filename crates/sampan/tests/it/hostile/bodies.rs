@@ -40,8 +40,8 @@ fn syntax_errors_have_the_messages_of_gos_decoders() {
         (YAML, b"\xff", "yaml: invalid leading UTF-8 octet (ff)".to_owned()),
     ];
     for (media, body, message) in cases {
-        let answer = attacked.send("POST", COLLECTION, media, body);
-        assert_refused(&answer, 400, "BadRequest", &format!("{UNRECOGNIZED}{message}"));
+        let response = attacked.send("POST", COLLECTION, media, body);
+        assert_refused(&response, 400, "BadRequest", &format!("{UNRECOGNIZED}{message}"));
     }
     attacked.assert_healthy();
 }
@@ -69,8 +69,8 @@ fn type_errors_name_the_field() {
         ),
     ];
     for (body, message) in cases {
-        let answer = attacked.send("POST", COLLECTION, JSON, body.as_bytes());
-        assert_refused(&answer, 400, "BadRequest", &format!("{cannot}{message}"));
+        let response = attacked.send("POST", COLLECTION, JSON, body.as_bytes());
+        assert_refused(&response, 400, "BadRequest", &format!("{cannot}{message}"));
     }
     attacked.assert_healthy();
 }
@@ -78,12 +78,12 @@ fn type_errors_name_the_field() {
 #[test]
 fn an_object_of_another_kind_is_refused() {
     let mut attacked = AttackedPlane::start();
-    let answer = attacked.send("POST", COLLECTION, JSON, br#"{"apiVersion":"v1","kind":"Pod"}"#);
+    let response = attacked.send("POST", COLLECTION, JSON, br#"{"apiVersion":"v1","kind":"Pod"}"#);
     let message = "Pod in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Pod) to (core.ConfigMap): unknown conversion";
-    assert_refused(&answer, 400, "BadRequest", message);
-    let answer =
+    assert_refused(&response, 400, "BadRequest", message);
+    let response =
         attacked.send("POST", COLLECTION, JSON, br#"{"apiVersion":"v9","kind":"ConfigMap"}"#);
-    let message = refusal(&answer, 400, "BadRequest");
+    let message = refusal(&response, 400, "BadRequest");
     assert!(message.starts_with("ConfigMap in version \"v9\" cannot be handled as a ConfigMap: no kind \"ConfigMap\" is registered for version \"v9\""), "{message}");
     attacked.assert_healthy();
 }
@@ -92,17 +92,17 @@ fn an_object_of_another_kind_is_refused() {
 fn unknown_media_types_are_refused() {
     let mut attacked = AttackedPlane::start();
     for media in ["text/csv", "application/jsonx", "multipart/form-data; boundary=x", "\u{1}"] {
-        let answer = attacked.send("POST", COLLECTION, media, b"name,a");
+        let response = attacked.send("POST", COLLECTION, media, b"name,a");
         if media == "\u{1}" {
-            assert_eq!(answer.code, 400, "{}", answer.body);
+            assert_eq!(response.code, 400, "{}", response.body);
             continue;
         }
-        let message = refusal(&answer, 415, "UnsupportedMediaType");
+        let message = refusal(&response, 415, "UnsupportedMediaType");
         let begins = "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml";
         assert!(message.starts_with(begins), "{media}: {message}");
     }
-    let answer = attacked.send("PATCH", &format!("{COLLECTION}/a"), "text/csv", b"{}");
-    assert_refused(&answer, 415, "UnsupportedMediaType", "415: Unsupported Media Type");
+    let response = attacked.send("PATCH", &format!("{COLLECTION}/a"), "text/csv", b"{}");
+    assert_refused(&response, 415, "UnsupportedMediaType", "415: Unsupported Media Type");
     attacked.assert_healthy();
 }
 
@@ -119,9 +119,9 @@ fn unsupported_accept_headers_get_406() {
             "only the following media types are accepted: ",
         ),
     ] {
-        let answer =
+        let response =
             attacked.client.exchange("GET", COLLECTION, &[("accept", accept)], b"").unwrap();
-        let message = refusal(&answer, 406, "NotAcceptable");
+        let message = refusal(&response, 406, "NotAcceptable");
         assert!(message.starts_with(&format!("{begins}{known}")), "{message}");
     }
     attacked.assert_healthy();
@@ -135,12 +135,12 @@ fn a_yaml_alias_bomb_is_refused() {
         let aliases = vec![format!("*{of}"); 9].join(",");
         bomb += &format!("{name}: &{name} [{aliases}]\n");
     }
-    let answer = attacked.send("POST", COLLECTION, YAML, bomb.as_bytes());
-    let message = refusal(&answer, 400, "BadRequest");
+    let response = attacked.send("POST", COLLECTION, YAML, bomb.as_bytes());
+    let message = refusal(&response, 400, "BadRequest");
     let begins = format!("{UNRECOGNIZED}yaml: document contains excessive aliasing");
     assert!(message.starts_with(&begins), "{message}");
-    let answer = attacked.send("POST", COLLECTION, YAML, b"a: &a [*a]");
-    let message = refusal(&answer, 400, "BadRequest");
+    let response = attacked.send("POST", COLLECTION, YAML, b"a: &a [*a]");
+    let message = refusal(&response, 400, "BadRequest");
     assert!(message.contains("yaml: "), "{message}");
     attacked.assert_healthy();
 }

@@ -95,8 +95,8 @@ fn bytes_that_are_not_http_are_refused() {
         let mut connection = attacked.client.connect().unwrap();
         let _ = connection.get_mut().write_all(attack.as_bytes());
         let shown: String = attack.chars().take(80).collect();
-        let answer = read_response(&mut connection, "GET");
-        assert_eq!(answer.unwrap().code, code, "{shown:?}");
+        let response = read_response(&mut connection, "GET");
+        assert_eq!(response.unwrap().code, code, "{shown:?}");
         assert_closed(&mut connection, &shown);
     }
     attacked.assert_healthy();
@@ -132,11 +132,11 @@ fn clients_that_disconnect_within_a_body_release_their_seats() {
     }
     let object = json!({"metadata": {"name": "a"}});
     // The server may not have noticed the last disconnect yet.
-    let answer = (0..1000).find_map(|_| {
-        let (code, answer) = attacked.client.send("POST", COLLECTION, Some(&object)).unwrap();
-        (code != 429).then_some((code, answer))
+    let response = (0..1000).find_map(|_| {
+        let (code, response) = attacked.client.send("POST", COLLECTION, Some(&object)).unwrap();
+        (code != 429).then_some((code, response))
     });
-    assert_eq!(answer.unwrap().0, 201);
+    assert_eq!(response.unwrap().0, 201);
     attacked.assert_healthy();
 }
 

@@ -101,12 +101,12 @@ fn the_failure_policy_decides_on_every_webhook_failure() {
             &map(&format!("{fault}-ignored"), fault, "Ignore"),
         );
         let body = map(&format!("{fault}-failing"), fault, "Fail").to_string();
-        let answer = attacked.send("POST", COLLECTION, JSON, body.as_bytes());
+        let response = attacked.send("POST", COLLECTION, JSON, body.as_bytes());
         if why.is_empty() {
-            assert_eq!(answer.code, 201, "{fault}: {}", answer.body);
+            assert_eq!(response.code, 201, "{fault}: {}", response.body);
             continue;
         }
-        let message = refusal(&answer, 500, "InternalError");
+        let message = refusal(&response, 500, "InternalError");
         let begins = format!(
             "Internal error occurred: failed calling webhook \"{fault}.fail.example.dev\": failed to call webhook: "
         );
@@ -199,8 +199,8 @@ fn a_hanging_aggregated_server_does_not_delay_other_requests() {
         client.exchange("GET", "/apis/half.example.dev/v1/things?timeout=2s", &[], b"").unwrap()
     });
     attacked.until(&format!("{APIS}/v1.dead.example.dev"), available("False"));
-    let answer = attacked.send("GET", "/apis/dead.example.dev/v1/things", JSON, b"");
-    assert_eq!((answer.code, answer.body.as_str()), (503, Some("service unavailable\n")));
+    let response = attacked.send("GET", "/apis/dead.example.dev/v1/things", JSON, b"");
+    assert_eq!((response.code, response.body.as_str()), (503, Some("service unavailable\n")));
     for path in ["/apis", "/openapi/v2", "/openapi/v3", "/api/v1/namespaces"] {
         assert_eq!(attacked.client.send("GET", path, None).unwrap().0, 200, "{path}");
     }
@@ -234,15 +234,15 @@ fn large_documents_of_aggregated_servers_use_bounded_memory() {
     for (group, size) in [("huge.example.dev", 28 << 20), ("full.example.dev", 3 << 20)] {
         let name = group.split('.').next().unwrap();
         let document = Bytes::from(document_of_small_values(group, size));
-        let answer = move |request: Request<Bytes>| {
-            let answer = match request.uri().path() {
+        let respond = move |request: Request<Bytes>| {
+            let response = match request.uri().path() {
                 "/openapi/v2" => Response::new(document.clone()),
                 path if path.ends_with("/v1") => json_response(200, &json!({"resources": []})),
                 _ => json_response(404, &json!({})),
             };
-            std::future::ready(answer)
+            std::future::ready(response)
         };
-        let server = runtime.block_on(Https::start(&format!("{name}.default.svc"), answer));
+        let server = runtime.block_on(Https::start(&format!("{name}.default.svc"), respond));
         attacked.send_accepted(
             "POST",
             "/api/v1/namespaces/default/services",
@@ -258,8 +258,8 @@ fn large_documents_of_aggregated_servers_use_bounded_memory() {
     attacked.until("/openapi/v2", |it| it["definitions"].get("full.example.dev.0").is_some());
     for accept in [JSON, PROTOBUF] {
         let headers = [("accept", accept)];
-        let answer = attacked.client.exchange("GET", "/openapi/v2", &headers, b"").unwrap();
-        assert_eq!(answer.code, 200);
+        let response = attacked.client.exchange("GET", "/openapi/v2", &headers, b"").unwrap();
+        assert_eq!(response.code, 200);
     }
     let peak = memory(&attacked.plane, "VmHWM:");
     assert!(peak < PEAK_MAX, "{peak} KiB");

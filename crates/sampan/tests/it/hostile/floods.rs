@@ -21,11 +21,11 @@ fn padded(name: &str, length: usize) -> Vec<u8> {
 #[test]
 fn a_body_over_the_size_limit_is_refused() {
     let mut attacked = AttackedPlane::start();
-    let answer = attacked.send("POST", COLLECTION, JSON, &padded("just-right", LIMIT));
-    assert_eq!(answer.code, 201, "{}", answer.body);
+    let response = attacked.send("POST", COLLECTION, JSON, &padded("just-right", LIMIT));
+    assert_eq!(response.code, 201, "{}", response.body);
     for length in [LIMIT + 1, LIMIT + 1000, 2 * LIMIT, 4 * LIMIT] {
-        let answer = attacked.send("POST", COLLECTION, JSON, &padded("large", length));
-        assert_refused(&answer, 413, "RequestEntityTooLarge", TOO_LARGE);
+        let response = attacked.send("POST", COLLECTION, JSON, &padded("large", length));
+        assert_refused(&response, 413, "RequestEntityTooLarge", TOO_LARGE);
     }
     attacked.assert_healthy();
 }
@@ -42,8 +42,8 @@ fn a_chunked_body_over_the_size_limit_is_refused() {
         connection.get_mut().write_all(b"\r\n").unwrap();
     }
     connection.get_mut().write_all(b"0\r\n\r\n").unwrap();
-    let answer = read_response(&mut connection, "POST").unwrap();
-    assert_refused(&answer, 413, "RequestEntityTooLarge", TOO_LARGE);
+    let response = read_response(&mut connection, "POST").unwrap();
+    assert_refused(&response, 413, "RequestEntityTooLarge", TOO_LARGE);
     attacked.assert_healthy();
 }
 
@@ -53,8 +53,8 @@ fn a_content_length_over_the_limit_is_refused_before_the_body_ends() {
     let mut connection = attacked.client.connect().unwrap();
     begin_post(&mut connection, &format!("content-length: {}", 100 * LIMIT)).unwrap();
     connection.get_mut().write_all(&padded("large", LIMIT + 1)).unwrap();
-    let answer = read_response(&mut connection, "POST").unwrap();
-    assert_refused(&answer, 413, "RequestEntityTooLarge", TOO_LARGE);
+    let response = read_response(&mut connection, "POST").unwrap();
+    assert_refused(&response, 413, "RequestEntityTooLarge", TOO_LARGE);
     attacked.assert_healthy();
 }
 
@@ -68,7 +68,7 @@ fn a_body_ends_at_its_content_length() {
     assert_eq!(read_response(&mut connection, "POST").unwrap().code, 201);
     // The rest is not a request: the server responds with an error, or closes the connection.
     match read_response(&mut connection, "POST") {
-        Ok(answer) => assert_eq!(answer.code, 400),
+        Ok(response) => assert_eq!(response.code, 400),
         Err(error) => assert_ne!(error.kind(), io::ErrorKind::WouldBlock, "{error}"),
     }
     attacked.assert_healthy();
@@ -92,9 +92,9 @@ fn warnings_name_the_first_hundred_unknown_fields() {
     let message = refusal(&attacked.send("POST", &strict, JSON, &body), 400, "BadRequest");
     assert_eq!(message.matches("unknown field").count(), 100, "{message}");
     assert!(message.ends_with("unknown field \"u000099\""), "{message}");
-    let answer = attacked.send("POST", COLLECTION, JSON, &body);
-    assert_eq!(answer.code, 201, "{}", answer.body);
-    let warnings: Vec<_> = answer.headers.iter().filter(|(name, _)| name == "warning").collect();
+    let response = attacked.send("POST", COLLECTION, JSON, &body);
+    assert_eq!(response.code, 201, "{}", response.body);
+    let warnings: Vec<_> = response.headers.iter().filter(|(name, _)| name == "warning").collect();
     assert_eq!(warnings.len(), 100);
     assert_eq!(warnings[0].1, r#"299 - "unknown field \"u000000\"""#);
     attacked.assert_healthy();
@@ -115,9 +115,9 @@ fn an_object_can_have_many_thousand_labels() {
     let annotations: Map<String, Value> =
         (0..3000).map(|it| (format!("a{it}"), Value::from("v".repeat(100)))).collect();
     let object = json!({"metadata": {"name": "noted", "annotations": annotations}});
-    let answer = attacked.send("POST", COLLECTION, JSON, object.to_string().as_bytes());
+    let response = attacked.send("POST", COLLECTION, JSON, object.to_string().as_bytes());
     let message = r#"ConfigMap "noted" is invalid: metadata.annotations: Too long: may not be more than 262144 bytes"#;
-    assert_refused(&answer, 422, "Invalid", message);
+    assert_refused(&response, 422, "Invalid", message);
     attacked.assert_healthy();
 }
 
@@ -134,13 +134,13 @@ fn a_json_patch_over_the_operation_or_size_limit_is_refused() {
         let body = Value::from(operations).to_string();
         attacked.send("PATCH", &path, "application/json-patch+json", body.as_bytes())
     };
-    let answer = patch(vec![json!({"op": "test", "path": "/data/k", "value": "v"}); 10_001]);
+    let response = patch(vec![json!({"op": "test", "path": "/data/k", "value": "v"}); 10_001]);
     let message = "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001";
-    assert_refused(&answer, 413, "RequestEntityTooLarge", message);
+    assert_refused(&response, 413, "RequestEntityTooLarge", message);
     let doubling = (0..50).map(|it| format!("/data/k{it}"));
     let doubling = doubling.map(|path| json!({"op": "copy", "from": "/data", "path": path}));
-    let answer = patch(doubling.collect());
+    let response = patch(doubling.collect());
     let message = "the server rejected our request due to an error in our request";
-    assert_refused(&answer, 422, "Invalid", message);
+    assert_refused(&response, 422, "Invalid", message);
     attacked.assert_healthy();
 }

@@ -17,8 +17,8 @@ fn assert_small_and_responsive(attacked: &AttackedPlane, what: &str) {
     let since = Instant::now();
     let object = br#"{"metadata":{"generateName":"a-"}}"#;
     let headers = [("content-type", JSON)];
-    let answer = attacked.plane.client().exchange("POST", COLLECTION, &headers, object).unwrap();
-    assert_eq!(answer.code, 201, "{what}: {}", answer.body);
+    let response = attacked.plane.client().exchange("POST", COLLECTION, &headers, object).unwrap();
+    assert_eq!(response.code, 201, "{what}: {}", response.body);
     assert!(since.elapsed() < WAIT_MAX, "{what}: others waited {:?}", since.elapsed());
     let during = resident_kib(&attacked.plane);
     assert!(

@@ -150,7 +150,7 @@ pub(super) fn streams(count: u32) -> impl Iterator<Item = u32> {
 }
 
 #[test]
-fn each_stream_of_a_flood_is_answered_or_refused() {
+fn each_stream_of_a_flood_is_served_or_refused() {
     const COUNT: u32 = 1000;
     let attacked = AttackedPlane::start();
     let mut raw = RawHttp2::connect(&attacked, &[]);
@@ -158,18 +158,18 @@ fn each_stream_of_a_flood_is_answered_or_refused() {
         .flat_map(|it| frame(HEADERS, END_STREAM | END_HEADERS, it, &get("/readyz")))
         .collect();
     raw.send(&requests).unwrap();
-    let (mut answered, mut refused) = (0, 0);
-    while answered + refused < COUNT {
+    let (mut served, mut refused) = (0, 0);
+    while served + refused < COUNT {
         let Ok(frame) = raw.read() else { break };
         match frame.kind {
             RST_STREAM => refused += 1,
             GOAWAY => break,
             SETTINGS | PING => {}
-            _ if frame.flags & END_STREAM != 0 && frame.stream > 0 => answered += 1,
+            _ if frame.flags & END_STREAM != 0 && frame.stream > 0 => served += 1,
             _ => {}
         }
     }
-    assert!(answered >= 100, "{answered} were answered, {refused} refused");
+    assert!(served >= 100, "{served} were served, {refused} refused");
     attacked.assert_healthy();
 }
 

@@ -12,9 +12,9 @@ fn an_unknown_token_is_unauthorized() {
     let long = format!("Bearer {}", "x".repeat(50_000));
     for header in ["Bearer x", "bearer x", "Bearer a b c", &long] {
         for path in [COLLECTION, "/readyz", "/nothing/here"] {
-            let answer =
+            let response =
                 anonymous.exchange("GET", path, &[("authorization", header)], b"").unwrap();
-            assert_refused(&answer, 401, "Unauthorized", "Unauthorized");
+            assert_refused(&response, 401, "Unauthorized", "Unauthorized");
         }
     }
     attacked.assert_healthy();
@@ -41,22 +41,22 @@ fn anonymous_users_can_read_only_health_and_version() {
         "/.",
         "//apis",
     ] {
-        let answer = anonymous.exchange("GET", path, &[], b"").unwrap();
+        let response = anonymous.exchange("GET", path, &[], b"").unwrap();
         let message = format!("forbidden: User \"system:anonymous\" cannot get path \"{path}\"");
-        assert_refused(&answer, 403, "Forbidden", &message);
+        assert_refused(&response, 403, "Forbidden", &message);
     }
     for (method, verb) in
         [("GET", "list"), ("POST", "create"), ("DELETE", "deletecollection"), ("HEAD", "list")]
     {
-        let answer = anonymous.exchange(method, COLLECTION, &[], b"").unwrap();
+        let response = anonymous.exchange(method, COLLECTION, &[], b"").unwrap();
         if method == "HEAD" {
-            assert_eq!(answer.code, 403);
+            assert_eq!(response.code, 403);
             continue;
         }
         let message = format!(
             "configmaps is forbidden: User \"system:anonymous\" cannot {verb} resource \"configmaps\" in API group \"\" in the namespace \"default\""
         );
-        assert_refused(&answer, 403, "Forbidden", &message);
+        assert_refused(&response, 403, "Forbidden", &message);
     }
     attacked.assert_healthy();
 }
@@ -71,8 +71,8 @@ fn anonymous_users_cannot_impersonate() {
         [("authorization", "Basic cm9vdDpyb290"), ("cookie", "root")],
         [("authorization", "Bearer"), ("authorization", "Bearer ")],
     ] {
-        let answer = anonymous.exchange("GET", COLLECTION, &headers, b"").unwrap();
-        assert_eq!((answer.code, &answer.body["reason"]), (403, &json!("Forbidden")));
+        let response = anonymous.exchange("GET", COLLECTION, &headers, b"").unwrap();
+        assert_eq!((response.code, &response.body["reason"]), (403, &json!("Forbidden")));
     }
     attacked.assert_healthy();
 }
@@ -93,8 +93,8 @@ fn an_audit_id_is_echoed_or_generated() {
     let mut attacked = AttackedPlane::start();
     for path in [COLLECTION, "/nothing/here", "/healthz"] {
         let mut audit_id = |headers: &[(&str, &str)]| {
-            let answer = attacked.client.exchange("GET", path, headers, b"").unwrap();
-            answer.header("audit-id").unwrap_or_default().to_owned()
+            let response = attacked.client.exchange("GET", path, headers, b"").unwrap();
+            response.header("audit-id").unwrap_or_default().to_owned()
         };
         assert_eq!(audit_id(&[("audit-id", "mine")]), "mine", "{path}");
         let (first, second) = (audit_id(&[]), audit_id(&[]));

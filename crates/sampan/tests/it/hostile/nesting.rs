@@ -45,8 +45,8 @@ fn ten_thousand_levels_of_nesting_are_refused() {
     let unrecognized = "the object provided is unrecognized (must be of type ConfigMap): ";
     for deep in [objects(10_000), lists(10_000)] {
         let body = format!(r#"{{"metadata":{{"name":"a"}},"x":{deep}}}"#);
-        let answer = attacked.send("POST", COLLECTION, JSON, body.as_bytes());
-        let message = refusal(&answer, 400, "BadRequest");
+        let response = attacked.send("POST", COLLECTION, JSON, body.as_bytes());
+        let message = refusal(&response, 400, "BadRequest");
         let begins = format!(
             "{unrecognized}couldn't get version/kind; json parse error: exceeded max depth"
         );
@@ -59,8 +59,8 @@ fn ten_thousand_levels_of_nesting_are_refused() {
             let path = format!("{COLLECTION}/a");
             let body = format!(r#"{{"x":{deep}}}"#);
             let media = format!("application/{media}+json");
-            let answer = attacked.send("PATCH", &path, &media, body.as_bytes());
-            refusal(&answer, 400, "BadRequest");
+            let response = attacked.send("PATCH", &path, &media, body.as_bytes());
+            refusal(&response, 400, "BadRequest");
         }
     }
     let indented: String = (0..1500).map(|it| " ".repeat(it) + "a:\n").collect();
@@ -83,8 +83,8 @@ fn deeply_nested_objects_can_be_read_patched_and_deleted() {
 /// Runs all verbs on an object whose spec is `deep`.
 fn exercise_nested_object(attacked: &mut AttackedPlane, deep: &str) {
     let spec: Value = machinery::codec::json::decode(deep.as_bytes()).unwrap().value;
-    let answer = attacked.send("POST", WELLS, JSON, well(deep).as_bytes());
-    assert_eq!((answer.code, &answer.body["spec"]), (201, &spec));
+    let response = attacked.send("POST", WELLS, JSON, well(deep).as_bytes());
+    assert_eq!((response.code, &response.body["spec"]), (201, &spec));
     for (path, accept) in [
         (WELL, JSON),
         (WELLS, JSON),
@@ -92,8 +92,8 @@ fn exercise_nested_object(attacked: &mut AttackedPlane, deep: &str) {
         (WELLS, "application/json;as=Table;v=v1;g=meta.k8s.io"),
         (&format!("{WELL}?pretty=true"), JSON),
     ] {
-        let answer = attacked.client.exchange("GET", path, &[("accept", accept)], b"").unwrap();
-        assert_eq!(answer.code, 200, "{path} {accept}");
+        let response = attacked.client.exchange("GET", path, &[("accept", accept)], b"").unwrap();
+        assert_eq!(response.code, 200, "{path} {accept}");
     }
     let mut events = attacked.client.watch(&format!("{WELLS}?watch=true")).unwrap();
     assert_eq!(events.next().unwrap().unwrap()["object"]["spec"], spec);
@@ -102,13 +102,13 @@ fn exercise_nested_object(attacked: &mut AttackedPlane, deep: &str) {
     let test = format!(r#"[{{"op":"test","path":"/spec","value":{deep}}}]"#);
     for (media, body) in [("merge-patch", merge), ("json-patch", add), ("json-patch", test)] {
         let media = format!("application/{media}+json");
-        let answer = attacked.send("PATCH", WELL, &media, body.as_bytes());
-        assert_eq!((answer.code, &answer.body["spec"]), (200, &spec), "{media}");
+        let response = attacked.send("PATCH", WELL, &media, body.as_bytes());
+        assert_eq!((response.code, &response.body["spec"]), (200, &spec), "{media}");
     }
     let status = format!(r#"{{"status":{deep}}}"#);
     let media = "application/merge-patch+json";
-    let answer = attacked.send("PATCH", &format!("{WELL}/status"), media, status.as_bytes());
-    assert_eq!((answer.code, &answer.body["status"]), (200, &spec));
+    let response = attacked.send("PATCH", &format!("{WELL}/status"), media, status.as_bytes());
+    assert_eq!((response.code, &response.body["status"]), (200, &spec));
     let (code, _) = attacked.client.send("DELETE", WELL, None).unwrap();
     assert_eq!(code, 200);
 }
@@ -123,9 +123,9 @@ fn a_json_patch_cannot_exceed_the_nesting_limit() {
         .map(|path| json!({"op": "copy", "from": "/spec", "path": path}))
         .collect();
     let body = Value::from(copies).to_string();
-    let answer = attacked.send("PATCH", WELL, "application/json-patch+json", body.as_bytes());
+    let response = attacked.send("PATCH", WELL, "application/json-patch+json", body.as_bytes());
     let message = "the server rejected our request due to an error in our request";
-    assert_refused(&answer, 422, "Invalid", message);
+    assert_refused(&response, 422, "Invalid", message);
     attacked.assert_healthy();
 }
 
@@ -136,11 +136,11 @@ fn an_applied_configuration_over_the_nesting_limit_is_refused() {
     let apply = format!("{WELL}?fieldManager=digger");
     let media = "application/apply-patch+yaml";
     for code in [201, 200] {
-        let answer = attacked.send("PATCH", &apply, media, well(&objects(200)).as_bytes());
-        assert_eq!(answer.code, code, "{}", answer.body);
+        let response = attacked.send("PATCH", &apply, media, well(&objects(200)).as_bytes());
+        assert_eq!(response.code, code, "{}", response.body);
     }
-    let answer = attacked.send("PATCH", &apply, media, well(&objects(10_000)).as_bytes());
-    let message = refusal(&answer, 400, "BadRequest");
+    let response = attacked.send("PATCH", &apply, media, well(&objects(10_000)).as_bytes());
+    let message = refusal(&response, 400, "BadRequest");
     assert!(message.starts_with("error decoding patch: "), "{message}");
     // Managed fields are as deep as the fields of the object.
     let owned = objects(900).replace('a', "f:a");
@@ -148,8 +148,8 @@ fn an_applied_configuration_over_the_nesting_limit_is_refused() {
         r#"{{"manager":"m","operation":"Update","apiVersion":"hostile.example.dev/v1","fieldsType":"FieldsV1","fieldsV1":{owned}}}"#
     );
     let patch = format!(r#"{{"metadata":{{"managedFields":[{entry}]}}}}"#);
-    let answer = attacked.send("PATCH", WELL, "application/merge-patch+json", patch.as_bytes());
-    assert_eq!(answer.code, 200, "{}", answer.body["message"]);
+    let response = attacked.send("PATCH", WELL, "application/merge-patch+json", patch.as_bytes());
+    assert_eq!(response.code, 200, "{}", response.body["message"]);
     assert_eq!(attacked.client.send("DELETE", WELL, None).unwrap().0, 200);
     attacked.assert_healthy();
 }

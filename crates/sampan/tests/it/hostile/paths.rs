@@ -1,12 +1,12 @@
 //! Unknown paths and invalid names.
 
 use super::{AttackedPlane, COLLECTION, JSON, assert_refused, refusal};
-use crate::http::Answer;
+use crate::http::Response;
 use machinery::json;
 
 const NO_SUCH_RESOURCE: &str = "the server could not find the requested resource";
 
-fn get(attacked: &mut AttackedPlane, path: &str) -> Answer {
+fn get(attacked: &mut AttackedPlane, path: &str) -> Response {
     attacked.client.exchange("GET", path, &[], b"").unwrap()
 }
 
@@ -25,12 +25,12 @@ fn unknown_paths_are_not_found() {
     }
     let long = format!("/{}", "a/".repeat(20_000));
     for path in ["/nothing/here", "/..", "/../..", "/apis/no.such.group/v1/things", &long] {
-        let answer = get(&mut attacked, path);
-        assert_eq!((answer.code, answer.body.as_str()), (404, Some("404 page not found\n")));
+        let response = get(&mut attacked, path);
+        assert_eq!((response.code, response.body.as_str()), (404, Some("404 page not found\n")));
     }
     for path in ["/%", "/api/v1/%zz"] {
-        let answer = get(&mut attacked, path);
-        assert_eq!((answer.code, answer.body.as_str()), (400, Some("400 Bad Request")));
+        let response = get(&mut attacked, path);
+        assert_eq!((response.code, response.body.as_str()), (400, Some("400 Bad Request")));
     }
     attacked.assert_healthy();
 }
@@ -41,8 +41,8 @@ fn a_path_that_is_not_utf_8_is_not_found() {
     for path in ["/%ff", &format!("{COLLECTION}/%c3%28")] {
         assert_eq!(get(&mut attacked, path).code, 404, "{path}");
     }
-    let answer = get(&mut attacked, "/api/v1/namespaces/%ff/configmaps");
-    assert_eq!((answer.code, &answer.body["items"]), (200, &json!([])));
+    let response = get(&mut attacked, "/api/v1/namespaces/%ff/configmaps");
+    assert_eq!((response.code, &response.body["items"]), (200, &json!([])));
     attacked.assert_healthy();
 }
 
@@ -58,12 +58,12 @@ fn dots_and_percent_signs_are_invalid_names() {
         for method in ["GET", "DELETE", "PATCH"] {
             let path = format!("{COLLECTION}/{name}");
             let media = if method == "PATCH" { "application/merge-patch+json" } else { JSON };
-            let answer = attacked.send(method, &path, media, b"{}");
-            assert_refused(&answer, 400, "BadRequest", message);
+            let response = attacked.send(method, &path, media, b"{}");
+            assert_refused(&response, 400, "BadRequest", message);
         }
     }
-    let answer = get(&mut attacked, &format!("{COLLECTION}/%00"));
-    assert_refused(&answer, 404, "NotFound", r#"configmaps "\x00" not found"#);
+    let response = get(&mut attacked, &format!("{COLLECTION}/%00"));
+    assert_refused(&response, 404, "NotFound", r#"configmaps "\x00" not found"#);
     attacked.assert_healthy();
 }
 
@@ -71,10 +71,10 @@ fn dots_and_percent_signs_are_invalid_names() {
 fn an_encoded_slash_separates_path_segments() {
     let mut attacked = AttackedPlane::start();
     attacked.send_accepted("POST", COLLECTION, &json!({"metadata": {"name": "a"}}));
-    let answer = get(&mut attacked, "/api/v1/namespaces/default%2Fconfigmaps%2fa");
-    assert_eq!(answer.body["metadata"]["name"], "a");
-    let answer = get(&mut attacked, &format!("{COLLECTION}/a%2Fb"));
-    assert_refused(&answer, 404, "NotFound", NO_SUCH_RESOURCE);
+    let response = get(&mut attacked, "/api/v1/namespaces/default%2Fconfigmaps%2fa");
+    assert_eq!(response.body["metadata"]["name"], "a");
+    let response = get(&mut attacked, &format!("{COLLECTION}/a%2Fb"));
+    assert_refused(&response, 404, "NotFound", NO_SUCH_RESOURCE);
     attacked.assert_healthy();
 }
 
@@ -82,13 +82,13 @@ fn an_encoded_slash_separates_path_segments() {
 fn a_path_over_the_length_limit_is_refused() {
     let mut attacked = AttackedPlane::start();
     let name = "a".repeat(60_000);
-    let answer = get(&mut attacked, &format!("{COLLECTION}/{name}"));
+    let response = get(&mut attacked, &format!("{COLLECTION}/{name}"));
     let message = format!("configmaps \"{name}\" not found");
-    assert_refused(&answer, 404, "NotFound", &message);
-    let answer = get(&mut attacked, &format!("{COLLECTION}/{}", "a".repeat(70_000)));
-    assert_eq!(answer.code, 414);
-    let answer = get(&mut attacked, &format!("{COLLECTION}/{}", "a".repeat(700_000)));
-    assert_eq!(answer.code, 431);
+    assert_refused(&response, 404, "NotFound", &message);
+    let response = get(&mut attacked, &format!("{COLLECTION}/{}", "a".repeat(70_000)));
+    assert_eq!(response.code, 414);
+    let response = get(&mut attacked, &format!("{COLLECTION}/{}", "a".repeat(700_000)));
+    assert_eq!(response.code, 431);
     attacked.assert_healthy();
 }
 
@@ -109,12 +109,12 @@ fn names_with_other_characters_are_invalid() {
         ("\u{202e}a", r"\u202ea"),
     ] {
         let body = json!({"metadata": {"name": name}}).to_string();
-        let answer = attacked.send("POST", COLLECTION, JSON, body.as_bytes());
+        let response = attacked.send("POST", COLLECTION, JSON, body.as_bytes());
         let message = format!(
             r#"ConfigMap "{shown}" is invalid: metadata.name: Invalid value: "{shown}": {rule}"#
         );
-        assert_refused(&answer, 422, "Invalid", &message);
-        assert_eq!(answer.body["details"]["causes"][0]["field"], "metadata.name");
+        assert_refused(&response, 422, "Invalid", &message);
+        assert_eq!(response.body["details"]["causes"][0]["field"], "metadata.name");
     }
     let body = json!({"metadata": {"name": "a".repeat(254)}}).to_string();
     let message =
@@ -128,11 +128,11 @@ fn unknown_methods_change_nothing() {
     let mut attacked = AttackedPlane::start();
     let message = "the server does not allow this method on the requested resource";
     for method in ["OPTIONS", "TRACE", "BREW", "get"] {
-        let answer = attacked.client.exchange(method, COLLECTION, &[], b"").unwrap();
-        assert_refused(&answer, 405, "MethodNotAllowed", message);
+        let response = attacked.client.exchange(method, COLLECTION, &[], b"").unwrap();
+        assert_refused(&response, 405, "MethodNotAllowed", message);
         for path in ["/", "/readyz"] {
-            let answer = attacked.client.exchange(method, path, &[], b"").unwrap();
-            assert_eq!(answer.code, 200, "{method} {path}");
+            let response = attacked.client.exchange(method, path, &[], b"").unwrap();
+            assert_eq!(response.code, 200, "{method} {path}");
         }
     }
     attacked.assert_healthy();

@@ -17,8 +17,8 @@ fn check(
         _ => format!("{COLLECTION}?{query}"),
     };
     let body: &[u8] = if method == "POST" { br#"{"metadata":{"name":"b"}}"# } else { b"" };
-    let answer = attacked.send(method, &path, JSON, body);
-    assert_refused(&answer, code, reason, message);
+    let response = attacked.send(method, &path, JSON, body);
+    assert_refused(&response, code, reason, message);
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn extreme_grace_periods_and_timeouts_are_harmless() {
     assert_eq!(marked["metadata"]["deletionTimestamp"], "9999-12-31T23:59:59Z");
     for seconds in [i64::MIN, 0] {
         let path = format!("{pods}/p?gracePeriodSeconds={seconds}");
-        let (code, answer) = attacked.client.send("DELETE", &path, None).unwrap();
-        assert_eq!(code, 200, "{seconds}: {answer}");
+        let (code, response) = attacked.client.send("DELETE", &path, None).unwrap();
+        assert_eq!(code, 200, "{seconds}: {response}");
     }
     for (query, expect) in [
         ("timeout=-1s", 200),
@@ -159,9 +159,9 @@ fn extreme_grace_periods_and_timeouts_are_harmless() {
         ("timeout=NaNs", 400),
         ("timeout=abc", 400),
     ] {
-        let (code, answer) =
+        let (code, response) =
             attacked.client.send("GET", &format!("{COLLECTION}?{query}"), None).unwrap();
-        assert_eq!(code, expect, "{query}: {answer}");
+        assert_eq!(code, expect, "{query}: {response}");
     }
     let path = format!("{COLLECTION}?watch=1&timeoutSeconds={}", i64::MAX);
     let mut events = attacked.client.watch(&path).unwrap();

@@ -20,8 +20,8 @@ fn trap(name: &str, spec: &Value) -> Value {
 /// The error message for a CRD with a schema of `spec`.
 fn crd_refusal(attacked: &mut AttackedPlane, spec: &Value) -> String {
     let crd = traps(&object(&json!({"spec": spec}))).to_string();
-    let answer = attacked.send("POST", CRDS, JSON, crd.as_bytes());
-    refusal(&answer, 422, "Invalid")
+    let response = attacked.send("POST", CRDS, JSON, crd.as_bytes());
+    refusal(&response, 422, "Invalid")
 }
 
 #[test]
@@ -66,8 +66,8 @@ fn a_policy_over_the_cost_budget_is_stopped() {
     let data: Map<String, Value> = (0..500).map(|it| (format!("k{it}"), "v".into())).collect();
     let labels = json!({"checked": "yes"});
     let map = json!({"metadata": {"name": "checked", "labels": labels}, "data": data}).to_string();
-    let answer = attacked.send("POST", COLLECTION, JSON, map.as_bytes());
-    let message = refusal(&answer, 422, "Invalid");
+    let response = attacked.send("POST", COLLECTION, JSON, map.as_bytes());
+    let message = refusal(&response, 422, "Invalid");
     assert!(message.contains("operation cancelled: actual cost limit exceeded"), "{message}");
     attacked.assert_healthy();
 }
@@ -119,9 +119,9 @@ fn a_thousand_rules_are_enforced() {
     attacked.create_crd(&traps(&object(&json!({"spec": spec}))));
     attacked.send_accepted("POST", TRAPS, &trap("fine", &json!(1000)));
     let body = trap("last", &json!(999)).to_string();
-    let answer = attacked.send("POST", TRAPS, JSON, body.as_bytes());
+    let response = attacked.send("POST", TRAPS, JSON, body.as_bytes());
     let message = "Trap.hostile.example.dev \"last\" is invalid: spec: Invalid value: 999: not 999";
-    assert_refused(&answer, 422, "Invalid", message);
+    assert_refused(&response, 422, "Invalid", message);
     attacked.assert_healthy();
 }
 
@@ -138,8 +138,8 @@ fn a_schema_of_a_megabyte_is_served_and_larger_ones_are_refused() {
     let mut attacked = AttackedPlane::start();
     for (fields, limit) in [(40_000, "limit is 3145728"), (17_000, "1572864")] {
         let crd = wide(fields).to_string();
-        let answer = attacked.send("POST", CRDS, JSON, crd.as_bytes());
-        let message = refusal(&answer, 413, "RequestEntityTooLarge");
+        let response = attacked.send("POST", CRDS, JSON, crd.as_bytes());
+        let message = refusal(&response, 413, "RequestEntityTooLarge");
         assert!(message.contains(limit), "{message}");
     }
     attacked.create_crd(&wide(9_000));

@@ -133,9 +133,9 @@ fn an_endless_body_gets_a_response_at_the_request_deadline() {
     );
     let since = Instant::now();
     let mut connection = open(&server.client("http/1.1"), head.as_bytes());
-    let answer = read_response(&mut connection, "POST").unwrap();
+    let response = read_response(&mut connection, "POST").unwrap();
     let message = "Timeout: request did not complete within the allotted timeout";
-    assert_refused(&answer, 504, "Timeout", message);
+    assert_refused(&response, 504, "Timeout", message);
     assert_closed_in_time(&mut connection, since, "a body without end");
     server.assert_healthy();
 }

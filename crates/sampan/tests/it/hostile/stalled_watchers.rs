@@ -52,8 +52,8 @@ fn object(writer: usize, step: usize) -> Value {
 fn write(mut client: Client, writer: usize) {
     let path = format!("{COLLECTION}/w{writer}");
     for step in 1..=UPDATES / WRITERS {
-        let (code, answer) = client.send("PUT", &path, Some(&object(writer, step))).unwrap();
-        assert_eq!(code, 200, "{answer}");
+        let (code, response) = client.send("PUT", &path, Some(&object(writer, step))).unwrap();
+        assert_eq!(code, 200, "{response}");
     }
 }
 

@@ -67,9 +67,9 @@ impl OtherUsers {
                     headers.extend(bearer.map(|it| ("authorization", it)));
                     let since = Instant::now();
                     let object = br#"{"metadata":{"generateName":"a-"}}"#;
-                    let answer = client.exchange("POST", path, &headers, object);
-                    let answer = answer.unwrap();
-                    assert_eq!(answer.code, 201, "{path}: {}", answer.body);
+                    let response = client.exchange("POST", path, &headers, object);
+                    let response = response.unwrap();
+                    assert_eq!(response.code, 201, "{path}: {}", response.body);
                     longest = longest.max(since.elapsed());
                 }
                 longest
@@ -313,8 +313,8 @@ fn unread_lists_do_not_retain_replaced_objects() {
                 0 => ("POST", TEAM.to_owned()),
                 _ => ("PUT", format!("{TEAM}/a{number}")),
             };
-            let answer = client.exchange(method, &path, &headers, object.as_bytes()).unwrap();
-            assert!(answer.code < 300, "{}", answer.body);
+            let response = client.exchange(method, &path, &headers, object.as_bytes()).unwrap();
+            assert!(response.code < 300, "{}", response.body);
         }
         let mut raw = RawHttp2::connect_anonymously(&attacked, &ZERO_WINDOW);
         raw.send(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &get)).unwrap();

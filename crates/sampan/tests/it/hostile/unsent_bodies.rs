@@ -26,8 +26,8 @@ fn assert_others_write(attacked: &mut AttackedPlane) {
         let mut bob = attacked.anonymous_client();
         let headers = [("authorization", "Bearer bob"), ("content-type", "application/json")];
         let since = Instant::now();
-        let answer = bob.exchange("POST", REVIEWS, &headers, b"{}").unwrap();
-        assert_eq!(answer.code, 201, "{}", answer.body);
+        let response = bob.exchange("POST", REVIEWS, &headers, b"{}").unwrap();
+        assert_eq!(response.code, 201, "{}", response.body);
         assert!(since.elapsed() < WAIT_MAX, "bob waited {:?}", since.elapsed());
     }
 }

@@ -1,4 +1,4 @@
-//! [`Answer`]: the content of the answer to a write, by its kind.
+//! [`ResponseContent`]: the content of the response to a write, by its kind.
 
 use bytes::Bytes;
 use http::Response;
@@ -11,13 +11,13 @@ use super::resource_path::ResourcePath;
 use informer::Item;
 use machinery::Value;
 
-/// The largest answer that is read.
-const MAX_ANSWER: usize = 1 << 30;
+/// The largest response that is read.
+const MAX_RESPONSE: usize = 1 << 30;
 
 /// See the [module documentation](self).
 #[derive(Debug)]
-pub(super) enum Answer {
-    /// The object in the requested version, also as the answer of most subresources.
+pub(super) enum ResponseContent {
+    /// The object in the requested version, also as the response of most subresources.
     Object(Item),
     /// Its metadata, which are the same in every version.
     Metadata(Item),
@@ -27,16 +27,16 @@ pub(super) enum Answer {
     Other,
 }
 
-impl Answer {
-    /// Reads the whole answer; `None` if the request failed.
+impl ResponseContent {
+    /// Reads the whole response; `None` if the request failed.
     pub(super) async fn read(
         target: &ResourcePath,
         response: Response<Body>,
     ) -> Result<(Response<Body>, Option<Self>), BoxError> {
         let (head, body) = response.into_parts();
-        let bytes = Limited::new(body, MAX_ANSWER).collect().await?.to_bytes();
-        let answer = head.status.is_success().then(|| Self::of(target, &bytes));
-        Ok((Response::from_parts(head, Body::from(bytes)), answer))
+        let bytes = Limited::new(body, MAX_RESPONSE).collect().await?.to_bytes();
+        let content = head.status.is_success().then(|| Self::of(target, &bytes));
+        Ok((Response::from_parts(head, Body::from(bytes)), content))
     }
 
     fn of(target: &ResourcePath, bytes: &Bytes) -> Self {
@@ -61,7 +61,7 @@ impl Answer {
         if kind == "PartialObjectMetadata" && api_version.starts_with("meta.k8s.io/") {
             return Self::Metadata(item);
         }
-        // The other answers of subresources, such as scales and tokens, are of other groups.
+        // The other responses of subresources, such as scales and tokens, are of other groups.
         if api_version == target.group_version.to_string() {
             return Self::Object(item);
         }
@@ -76,7 +76,7 @@ impl Answer {
         }
     }
 
-    /// The uid of the deleted object, if this answer to a deletion shows that it was removed.
+    /// The uid of the deleted object, if this response to a deletion shows that it was removed.
     pub(super) fn deleted_uid(&self) -> Option<&str> {
         match self {
             Self::Object(item) | Self::Metadata(item) => is_deleted(item).then(|| item.uid()),
@@ -86,11 +86,11 @@ impl Answer {
     }
 }
 
-/// Whether the object in the answer to a deletion is its last state. Some kinds answer with the object
-/// although it was removed.
+/// Whether the object in the response to a deletion is its last state. Some kinds respond with the
+/// object although it was removed.
 fn is_deleted(item: &Item) -> bool {
     #[derive(Deserialize)]
-    struct Answered {
+    struct DeletionResponse {
         metadata: Metadata,
     }
     #[derive(Deserialize, Default)]
@@ -100,7 +100,7 @@ fn is_deleted(item: &Item) -> bool {
         deletion_grace_period_seconds: Option<i64>,
         finalizers: Vec<String>,
     }
-    let Ok(Answered { metadata }) = item.decode() else { return false };
+    let Ok(DeletionResponse { metadata }) = item.decode() else { return false };
     let is_pending =
         metadata.deletion_timestamp.is_some() && metadata.deletion_grace_period_seconds != Some(0);
     metadata.finalizers.is_empty() && !is_pending
@@ -110,17 +110,17 @@ fn is_deleted(item: &Item) -> bool {
 mod tests {
     use super::*;
 
-    fn check(path: &str, answer: &str) -> String {
-        match Answer::of(&ResourcePath::parse(path).unwrap(), &answer.to_owned().into()) {
-            Answer::Object(item) => format!("object {item:?}"),
-            Answer::Metadata(item) => format!("metadata {item:?}"),
-            Answer::Status(uid) => format!("status {uid:?}"),
-            Answer::Other => "other".to_owned(),
+    fn check(path: &str, content: &str) -> String {
+        match ResponseContent::of(&ResourcePath::parse(path).unwrap(), &content.to_owned().into()) {
+            ResponseContent::Object(item) => format!("object {item:?}"),
+            ResponseContent::Metadata(item) => format!("metadata {item:?}"),
+            ResponseContent::Status(uid) => format!("status {uid:?}"),
+            ResponseContent::Other => "other".to_owned(),
         }
     }
 
     #[test]
-    fn an_answer_is_recognized_by_its_kind() {
+    fn a_response_is_recognized_by_its_kind() {
         let pod = "/api/v1/namespaces/n/pods/a";
         let metadata = r#""metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"7"}"#;
         let with = |kind: &str| format!("{{{kind},{metadata}}}");
