@@ -96,6 +96,9 @@ impl<'a> Attributes<'a> {
 /// synchronously: there, a pending answer is an error, which the expression can read
 /// (`authorizer.….check('get').errored()`).
 pub trait Authorizer: fmt::Debug + Send + Sync {
+    /// The name, which precedes the reasons of the authorizer in refusals: `abac`.
+    fn name(&self) -> &str;
+
     /// Decides on a request.
     fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> Authorization<'a>;
 
@@ -134,7 +137,8 @@ impl Authorizers {
     }
 
     /// The decision of the first member with an opinion. Upstream: the union authorizer; the reasons
-    /// and the errors of those without an opinion are joined.
+    /// of those without an opinion, each after the name of its authorizer, and their errors are
+    /// joined.
     pub async fn decide(&self, attributes: &Attributes<'_>) -> Decision {
         let mut no_opinions = NoOpinions::default();
         for authorizer in self.0.iter() {
@@ -142,7 +146,7 @@ impl Authorizers {
                 Authorization::Ready(decision) => decision,
                 Authorization::Pending(decision) => decision.await,
             };
-            if let Some(decided) = no_opinions.add(decision) {
+            if let Some(decided) = no_opinions.add(authorizer.name(), decision) {
                 return decided;
             }
         }
@@ -157,7 +161,7 @@ impl Authorizers {
             let Authorization::Ready(decision) = authorizer.authorize(attributes) else {
                 return Err(NotReady);
             };
-            if let Some(decided) = no_opinions.add(decision) {
+            if let Some(decided) = no_opinions.add(authorizer.name(), decision) {
                 return Ok(decided);
             }
         }
@@ -194,19 +198,20 @@ impl Authorizers {
 
 /// The reasons and the errors of authorizers without an opinion.
 #[derive(Default)]
-struct NoOpinions {
-    reasons: Vec<Cow<'static, str>>,
+struct NoOpinions<'a> {
+    /// The name of each authorizer, and its reason.
+    reasons: Vec<(&'a str, Cow<'static, str>)>,
     errors: Vec<String>,
 }
 
-impl NoOpinions {
+impl<'a> NoOpinions<'a> {
     /// The decision, if it is an opinion.
-    fn add(&mut self, decision: Decision) -> Option<Decision> {
+    fn add(&mut self, name: &'a str, decision: Decision) -> Option<Decision> {
         let Decision::NoOpinion { reason, evaluation_error } = decision else {
             return Some(decision);
         };
         if !reason.is_empty() {
-            self.reasons.push(reason);
+            self.reasons.push((name, reason));
         }
         self.errors.extend(evaluation_error);
         None
@@ -214,7 +219,9 @@ impl NoOpinions {
 
     fn into_decision(self) -> Decision {
         let evaluation_error = (!self.errors.is_empty()).then(|| aggregate_messages(self.errors));
-        Decision::NoOpinion { reason: self.reasons.join("\n").into(), evaluation_error }
+        let reasons: Vec<String> =
+            self.reasons.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
+        Decision::NoOpinion { reason: reasons.join("\n").into(), evaluation_error }
     }
 }
 

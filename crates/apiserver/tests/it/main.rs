@@ -48,6 +48,7 @@ mod unstored;
 mod admission_plugins;
 mod security;
 mod authorizers;
+mod permissions;
 mod unreadable;
 mod aggregation;
 mod aggregation_checks;
