@@ -1,5 +1,6 @@
 //! [`Admitter`]: the admission of one request, called by the registry.
 
+use super::policy::authorize_params;
 use super::{Admission, Attributes};
 use crate::cache::hooks::Reservation;
 use crate::registry::admit::{AdmissionFuture, Admit};
@@ -65,6 +66,11 @@ impl Admit for Admitter<'_> {
         old: Option<&'a Object>,
     ) -> AdmissionFuture<'a, Reservation> {
         let attributes = self.attributes(object, old);
-        Box::pin(async move { super::validate(&attributes, object).await })
+        Box::pin(async move {
+            if let Some(object) = object {
+                authorize_params(&attributes, object).await?;
+            }
+            super::validate(&attributes, object).await
+        })
     }
 }

@@ -5,10 +5,16 @@ use std::sync::Arc;
 use apiserver::auth::authentication::User;
 use apiserver::auth::authorization::{Attributes, Authorization, Authorizer, Decision, Rules};
 use machinery::{Value, json};
+use testenv::media_type::MERGE_PATCH;
 use testenv::{Client, TestEnv};
 
 use crate::objects::{MAPS, map};
 
+const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+const MUTATING_POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies";
+const MUTATING_BINDINGS: &str =
+    "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings";
 /// The rights of all users: `get pods`, or `get pods a` for one name.
 #[derive(Debug)]
 struct Rights(&'static [&'static str]);
@@ -47,6 +53,141 @@ async fn plane(rights: &'static [&'static str]) -> (TestEnv, Client) {
 /// The code and the message of a response.
 fn refusal((code, status): (u16, Value)) -> (u16, String) {
     (code, status["message"].as_str().unwrap_or_default().to_owned())
+}
+
+/// A policy with parameters of this kind.
+fn policy(name: &str, api_version: &str, kind: &str) -> Value {
+    let rule = json!({"apiGroups": ["example.com"], "apiVersions": ["v1"],
+        "operations": ["CREATE"], "resources": ["things"]});
+    json!({"metadata": {"name": name}, "spec": {
+        "paramKind": {"apiVersion": api_version, "kind": kind},
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "true"}]}})
+}
+
+fn mutating_policy(name: &str, api_version: &str, kind: &str) -> Value {
+    let mut policy = policy(name, api_version, kind);
+    let spec = policy["spec"].as_object_mut().unwrap();
+    spec.remove("validations");
+    spec.insert("reinvocationPolicy".to_owned(), "Never".into());
+    let mutation = json!({"patchType": "ApplyConfiguration",
+        "applyConfiguration": {"expression": "Object{}"}});
+    spec.insert("mutations".to_owned(), json!([mutation]));
+    policy
+}
+
+/// A binding of a policy to the parameters with this name, or to all parameters.
+fn binding(name: &str, policy: &str, parameter: &str) -> Value {
+    let mut reference = json!({"namespace": "default", "parameterNotFoundAction": "Deny"});
+    if parameter.is_empty() {
+        reference["selector"] = json!({});
+    } else {
+        reference["name"] = parameter.into();
+    }
+    json!({"metadata": {"name": name}, "spec": {"policyName": policy, "paramRef": reference}})
+}
+
+fn validating_binding(name: &str, policy: &str, parameter: &str) -> Value {
+    let mut binding = binding(name, policy, parameter);
+    binding["spec"]["validationActions"] = json!(["Deny"]);
+    binding
+}
+
+const POLICY_RIGHTS: &[&str] = &[
+    "create validatingadmissionpolicies",
+    "patch validatingadmissionpolicies",
+    "create mutatingadmissionpolicies",
+    "patch mutatingadmissionpolicies",
+    "create validatingadmissionpolicybindings",
+    "patch validatingadmissionpolicybindings",
+    "create mutatingadmissionpolicybindings",
+    "get configmaps",
+    "list configmaps",
+    "get secrets public",
+];
+
+#[tokio::test]
+async fn the_user_who_writes_a_policy_must_be_able_to_read_all_its_parameters() {
+    let (_plane, alice) = plane(POLICY_RIGHTS).await;
+    let missing = |resource: &str, kind: &str, version: &str| {
+        let why = r#"user &{alice  [system:authenticated] map[]} must have "get" permission on all objects of the referenced paramKind"#;
+        let at =
+            format!(r#"{resource}.admissionregistration.k8s.io "a" is invalid: spec.paramKind"#);
+        (422, format!("{at}: Forbidden: {why} (kind={kind}, apiVersion={version})"))
+    };
+    let refused = refusal(alice.post(POLICIES, &policy("a", "v1", "Secret")).await);
+    assert_eq!(refused, missing("ValidatingAdmissionPolicy", "Secret", "v1"));
+    let mutating = mutating_policy("a", "v1", "Secret");
+    let refused = refusal(alice.post(MUTATING_POLICIES, &mutating).await);
+    assert_eq!(refused, missing("MutatingAdmissionPolicy", "Secret", "v1"));
+    let unknown = policy("a", "example.com/v1", "Unknown");
+    let refused = refusal(alice.post(POLICIES, &unknown).await);
+    assert_eq!(refused, missing("ValidatingAdmissionPolicy", "Unknown", "example.com/v1"));
+    alice.create(POLICIES, &policy("a", "v1", "ConfigMap")).await;
+    let change = json!({"spec": {"paramKind": {"kind": "Secret"}}});
+    let changed = alice.patch(&format!("{POLICIES}/a"), MERGE_PATCH, &change).await;
+    assert_eq!(refusal(changed), missing("ValidatingAdmissionPolicy", "Secret", "v1"));
+}
+
+#[tokio::test]
+async fn a_policy_can_be_changed_by_a_user_who_cannot_read_its_unchanged_parameters() {
+    let (plane, alice) = plane(POLICY_RIGHTS).await;
+    plane.create(POLICIES, &policy("a", "v1", "Secret")).await;
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    alice.merge(&format!("{POLICIES}/a"), &label).await;
+}
+
+#[tokio::test]
+async fn the_user_who_writes_a_binding_must_be_able_to_read_its_parameters() {
+    let (plane, alice) = plane(POLICY_RIGHTS).await;
+    plane.create(POLICIES, &policy("maps", "v1", "ConfigMap")).await;
+    plane.create(POLICIES, &policy("secrets", "v1", "Secret")).await;
+    plane.create(POLICIES, &policy("unknown", "example.com/v1", "Unknown")).await;
+    for (name, parameter) in [("maps", "m"), ("maps", ""), ("secrets", "public")] {
+        let name_of_binding = format!("{name}-{parameter}x");
+        alice.create(BINDINGS, &validating_binding(&name_of_binding, name, parameter)).await;
+    }
+    let user = "user &{alice  [system:authenticated] map[]}";
+    let everything = |why: &str, verb: &str| {
+        format!(
+            r#"{why} to determine minimum required permissions and {user} does not have "{verb}" permission for all groups, versions and resources"#
+        )
+    };
+    let one = |verb: &str| {
+        format!(r#"{user} does not have "{verb}" permission on the object referenced by paramRef"#)
+    };
+    let unresolved = "unable to resolve paramKind &{example.com/v1 Unknown}";
+    for (policy, parameter, why) in [
+        ("secrets", "private", one("get")),
+        ("secrets", "", one("list")),
+        ("unknown", "a", everything(unresolved, "get")),
+        ("absent", "", everything("unable to get policy absent", "list")),
+    ] {
+        let refused = alice.post(BINDINGS, &validating_binding("a", policy, parameter)).await;
+        let at = r#"ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io "a" is invalid"#;
+        let message = format!("{at}: spec.paramRef: Forbidden: {why}");
+        assert_eq!(refusal(refused), (422, message));
+    }
+}
+
+#[tokio::test]
+async fn the_parameters_of_a_binding_are_authorized_at_every_update() {
+    let (plane, alice) = plane(POLICY_RIGHTS).await;
+    plane.create(POLICIES, &policy("secrets", "v1", "Secret")).await;
+    plane.create(BINDINGS, &validating_binding("a", "secrets", "private")).await;
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    assert_eq!(alice.patch(&format!("{BINDINGS}/a"), MERGE_PATCH, &label).await.0, 422);
+}
+
+#[tokio::test]
+async fn the_parameters_of_a_mutating_binding_are_authorized() {
+    let (plane, alice) = plane(POLICY_RIGHTS).await;
+    plane.create(MUTATING_POLICIES, &mutating_policy("p", "v1", "Secret")).await;
+    let refused = alice.post(MUTATING_BINDINGS, &binding("a", "p", "private")).await;
+    let why = r#"user get does not have "&{alice  [system:authenticated] map[]}" permission on the object referenced by paramRef"#;
+    let at = r#"MutatingAdmissionPolicyBinding.admissionregistration.k8s.io "a" is invalid"#;
+    let message = format!("{at}: spec.paramRef: Forbidden: {why}");
+    assert_eq!(refusal(refused), (422, message));
 }
 
 #[tokio::test]
