@@ -15,6 +15,9 @@ const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissio
 const MUTATING_POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies";
 const MUTATING_BINDINGS: &str =
     "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings";
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases/a";
+
 /// The rights of all users: `get pods`, or `get pods a` for one name.
 #[derive(Debug)]
 struct Rights(&'static [&'static str]);
@@ -188,6 +191,32 @@ async fn the_parameters_of_a_mutating_binding_are_authorized() {
     let at = r#"MutatingAdmissionPolicyBinding.admissionregistration.k8s.io "a" is invalid"#;
     let message = format!("{at}: spec.paramRef: Forbidden: {why}");
     assert_eq!(refusal(refused), (422, message));
+}
+
+#[tokio::test]
+async fn an_object_is_created_only_with_the_permission_to_create_it() {
+    let (plane, alice) = plane(&["patch configmaps", "update leases", "patch namespaces"]).await;
+    let config = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "a"}});
+    let apply = async |client: &Client, path: &str, kind: &str| {
+        let path = format!("{path}/a?fieldManager=m");
+        client.patch(&path, APPLY_PATCH, &config(kind)).await
+    };
+    let refused = refusal(apply(&alice, MAPS, "ConfigMap").await);
+    let message = r#"configmaps "a" is forbidden: User "alice" cannot create resource "configmaps" in API group "" in the namespace "default": rights: not listed"#;
+    assert_eq!(refused, (403, message.to_owned()));
+    let refused = refusal(apply(&alice, "/api/v1/namespaces", "Namespace").await);
+    let message = r#"namespaces "a" is forbidden: User "alice" cannot create resource "namespaces" in API group "" at the cluster scope: rights: not listed"#;
+    assert_eq!(refused, (403, message.to_owned()));
+    let lease = json!({"metadata": {"name": "a"}});
+    let refused = refusal(alice.put(LEASE, &lease).await);
+    let message = r#"leases.coordination.k8s.io "a" is forbidden: User "alice" cannot create resource "leases" in API group "coordination.k8s.io" in the namespace "default": rights: not listed"#;
+    assert_eq!(refused, (403, message.to_owned()));
+    // The validation of the object precedes the authorization.
+    let invalid = json!({"metadata": {"name": "a"}, "spec": {"leaseDurationSeconds": -1}});
+    assert_eq!(alice.put(LEASE, &invalid).await.0, 422);
+    assert_eq!(apply(&plane, MAPS, "ConfigMap").await.0, 201);
+    assert_eq!(plane.put(LEASE, &lease).await.0, 201);
+    assert_eq!(apply(&alice, MAPS, "ConfigMap").await.0, 200, "the object exists");
 }
 
 #[tokio::test]
