@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use apiserver::auth::authentication::User;
 use apiserver::auth::authorization::{Attributes, Authorization, Authorizer, Decision, Rules};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use machinery::{Value, json};
+use rcgen::{CertificateParams, KeyPair};
 use testenv::media_type::MERGE_PATCH;
 use testenv::{Client, TestEnv};
 
@@ -15,6 +18,7 @@ const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissio
 const MUTATING_POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies";
 const MUTATING_BINDINGS: &str =
     "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings";
+const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases/a";
 
@@ -217,6 +221,42 @@ async fn an_object_is_created_only_with_the_permission_to_create_it() {
     assert_eq!(apply(&plane, MAPS, "ConfigMap").await.0, 201);
     assert_eq!(plane.put(LEASE, &lease).await.0, 201);
     assert_eq!(apply(&alice, MAPS, "ConfigMap").await.0, 200, "the object exists");
+}
+
+#[tokio::test]
+async fn a_certificate_signing_request_is_approved_and_signed_with_permission_on_its_signer() {
+    let (plane, alice) = plane(&[
+        "patch certificatesigningrequests/approval",
+        "patch certificatesigningrequests/status",
+        "approve signers example.com/a",
+        "sign signers example.com/*",
+    ])
+    .await;
+    for (name, signer) in [("a", "example.com/a"), ("b", "example.com/b"), ("c", "other.com/a")] {
+        let params = CertificateParams::default();
+        let pem = params.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap();
+        let spec = json!({"signerName": signer, "usages": ["client auth"],
+            "request": BASE64_STANDARD.encode(pem)});
+        plane.create(REQUESTS, &json!({"metadata": {"name": name}, "spec": spec})).await;
+    }
+    let set = async |name: &str, subresource: &str, condition: &str| {
+        let condition = json!({"type": condition, "status": "True", "reason": "Test"});
+        let status = json!({"status": {"conditions": [condition]}});
+        let path = format!("{REQUESTS}/{name}/{subresource}");
+        refusal(alice.patch(&path, MERGE_PATCH, &status).await)
+    };
+    let refused = |name: &str, verb: &str, signer: &str| {
+        let at = format!(r#"certificatesigningrequests.certificates.k8s.io "{name}" is forbidden"#);
+        let why = format!(r#"user not permitted to {verb} requests with signerName "{signer}""#);
+        (403, format!("{at}: {why}"))
+    };
+    assert_eq!(set("b", "approval", "Denied").await, refused("b", "approve", "example.com/b"));
+    assert_eq!(set("c", "status", "Failed").await, refused("c", "sign", "other.com/a"));
+    assert_eq!(set("a", "approval", "Approved").await.0, 200);
+    assert_eq!(set("b", "status", "Failed").await.0, 200);
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    let unchanged = alice.patch(&format!("{REQUESTS}/c/status"), MERGE_PATCH, &label).await;
+    assert_eq!(unchanged.0, 200, "the status does not change");
 }
 
 #[tokio::test]
