@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::auth::authentication::User;
-use crate::request::{RequestInfo, ResourcePath, Verb};
+use crate::request::{RequestInfo, ResourcePath};
 use machinery::field_path::quote;
 use machinery::status::aggregate_messages;
 use machinery::{GroupResource, Status, Value, json};
@@ -28,6 +28,7 @@ pub struct Attributes<'a> {
     /// The user, after impersonation.
     pub user: &'a User,
     /// `get`, `list`, `create`, …; also verbs without a request of their own, such as `impersonate`.
+    /// For a path that is not one of a resource, the HTTP method in lower case: `post`.
     pub verb: &'a str,
     /// The resource; None for a path that is not one of a resource.
     pub resource: Option<ResourceAttributes<'a>>,
@@ -70,12 +71,8 @@ impl<'a> Attributes<'a> {
     pub fn new(user: &'a User, info: &'a RequestInfo) -> Self {
         let path = info.resource.as_ref().filter(|it| !it.resource.is_empty());
         let resource = path.map(ResourceAttributes::from);
-        let verb = match info.verb {
-            // A request for the path of a group version is neither a list nor a watch.
-            Verb::List | Verb::Watch if resource.is_none() => Verb::Get,
-            verb => verb,
-        };
-        Self { user, verb: verb.as_str(), resource, path: &info.path }
+        let verb = if resource.is_some() { info.verb.as_str() } else { &info.method };
+        Self { user, verb, resource, path: &info.path }
     }
 
     /// The attributes of a verb on a resource that is checked in addition to the request.

@@ -6,9 +6,10 @@ use apiserver::auth::authentication::User;
 use apiserver::auth::authorization::{Attributes, Authorization, Authorizer, Decision, Rules};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use http::Method;
 use machinery::{Value, json};
 use rcgen::{CertificateParams, KeyPair};
-use testenv::media_type::MERGE_PATCH;
+use testenv::media_type::{JSON, MERGE_PATCH};
 use testenv::{Client, TestEnv};
 
 use crate::objects::{MAPS, map};
@@ -268,4 +269,36 @@ async fn a_refused_owner_reference_has_the_reason_of_the_authorizer() {
         "name": "owner", "uid": owner["metadata"]["uid"], "blockOwnerDeletion": true}]);
     let message = r#"configmaps "owned" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: rights: not listed, <nil>"#;
     assert_eq!(refusal(alice.post(MAPS, &owned).await), (403, message.to_owned()));
+}
+
+#[tokio::test]
+async fn the_verb_of_a_path_without_resource_is_the_method() {
+    let (_plane, alice) = plane(&[]).await;
+    for (method, path, verb) in [
+        (Method::POST, "/healthz/x", "post"),
+        (Method::PUT, "/api/v1", "put"),
+        (Method::OPTIONS, "/apis/apps/v1", "options"),
+        (Method::DELETE, "/apis", "delete"),
+    ] {
+        let answer = alice.send(method, path, JSON, String::new()).await;
+        let message =
+            format!("forbidden: User \"alice\" cannot {verb} path \"{path}\": rights: not listed");
+        assert_eq!(refusal((answer.code, answer.value())), (403, message));
+    }
+    assert_eq!(alice.get("/apis/apps/v1").await.0, 200);
+    assert_eq!(alice.send(Method::HEAD, "/apis", JSON, String::new()).await.code, 403);
+}
+
+#[tokio::test]
+async fn the_verb_of_a_watch_path_is_watch_for_every_method() {
+    let (plane, alice) = plane(&[]).await;
+    let message = r#"pods is forbidden: User "alice" cannot watch resource "pods" in API group "" at the cluster scope: rights: not listed"#;
+    for method in [Method::GET, Method::POST, Method::DELETE] {
+        let answer = alice.send(method, "/api/v1/watch/pods", JSON, String::new()).await;
+        assert_eq!(refusal((answer.code, answer.value())), (403, message.to_owned()));
+    }
+    for method in [Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS] {
+        let answer = plane.send(method, "/api/v1/watch/pods", JSON, String::new()).await;
+        assert_eq!(answer.code, 405);
+    }
 }
