@@ -49,6 +49,7 @@ mod admission_plugins;
 mod security;
 mod authorizers;
 mod permissions;
+mod access_reviews;
 mod unreadable;
 mod aggregation;
 mod aggregation_checks;
