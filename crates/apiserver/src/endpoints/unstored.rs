@@ -78,9 +78,10 @@ async fn review_token(cx: &RequestContext, review: &Object) -> Result<Value, Sta
     }
     // The cache must reflect a deletion of the object to which the token is bound.
     cx.scope.catch_up().await?;
+    let refused = |why: &TokenError| json!({"user": {}, "error": why.to_string()});
     let (user, audiences) = match cx.plane.authenticate_token(token) {
         Ok(found) => found,
-        Err(why) => return Ok(json!({"user": {}, "error": why.to_string()})),
+        Err(why) => return Ok(refused(&why)),
     };
     let requested = review.get(&["spec", "audiences"]).and_then(Value::as_array);
     let requested: Vec<&str> = requested.into_iter().flatten().filter_map(Value::as_str).collect();
@@ -91,13 +92,16 @@ async fn review_token(cx: &RequestContext, review: &Object) -> Result<Value, Sta
         .filter(|it| audiences.iter().any(|audience| audience == it))
         .collect();
     if common.is_empty() {
+        // Upstream: a static token is unknown to other audiences than the server.
+        if cx.plane.authenticator.tokens.user(token).is_some() {
+            return Ok(refused(&TokenError::Unknown));
+        }
         let why = format!(
             "token audiences {} is invalid for the target audiences {}",
             go_list(audiences.iter().map(String::as_str)),
             go_list(wanted.iter().copied()),
         );
-        let error = TokenError::Invalid(why).to_string();
-        return Ok(json!({"user": {}, "error": error}));
+        return Ok(refused(&TokenError::Invalid(why)));
     }
     Ok(json!({"authenticated": true, "user": user.to_info(), "audiences": common}))
 }
