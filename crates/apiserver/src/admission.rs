@@ -22,6 +22,9 @@ mod storage_object_in_use_protection;
 mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
 mod runtime_class;
+mod signer_authorization;
+mod certificate_approval;
+mod certificate_signing;
 mod certificate_subject_restriction;
 mod initializers;
 mod matching;
@@ -183,6 +186,8 @@ const VALIDATING: &[(Plugin, Validate)] = &[
     ),
     (Plugin::PersistentVolumeClaimResize, Immediate(persistent_volume_claim_resize::validate)),
     (Plugin::RuntimeClass, Immediate(runtime_class::validate)),
+    (Plugin::CertificateApproval, Validate::Authorizing(certificate_approval::validate)),
+    (Plugin::CertificateSigning, Validate::Authorizing(certificate_signing::validate)),
     (Plugin::CertificateSubjectRestriction, Immediate(certificate_subject_restriction::validate)),
     (Plugin::DenyServiceExternalIps, Immediate(deny_service_external_ips::validate)),
 ];

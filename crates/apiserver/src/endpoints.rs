@@ -23,6 +23,7 @@ pub(crate) mod connect;
 pub(crate) mod eviction;
 pub(crate) mod token_request;
 pub(crate) mod unstored;
+mod access_review;
 mod continue_token;
 mod selection;
 

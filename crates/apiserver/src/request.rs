@@ -9,6 +9,8 @@
 pub(crate) mod options;
 pub(crate) mod warnings;
 
+use std::borrow::Cow;
+
 use http::Method;
 use percent_encoding::percent_decode_str;
 
@@ -70,6 +72,8 @@ impl Verb {
 pub struct RequestInfo {
     /// The verb, derived from the method, the path and the `watch` parameter.
     pub verb: Verb,
+    /// The HTTP method in lower case, which is the verb of a request that is not for a resource.
+    pub method: Cow<'static, str>,
     /// The percent-decoded path.
     pub path: String,
     /// Set for paths of the API: `/api/v1/…`, `/apis/<group>/<version>/…`.
@@ -122,14 +126,17 @@ impl RequestInfo {
             ["api", version, rest @ ..] => ("", *version, rest),
             ["apis", group, version, rest @ ..] => (*group, *version, rest),
             _ => {
-                let (is_collection, is_watch) = (false, false);
-                let verb = verb_of(method, is_collection, is_watch);
-                return Some(Self { verb, path: path.into_owned(), resource: None });
+                let is_collection = false;
+                let verb = verb_of(method, is_collection);
+                let method = lower_case(method);
+                return Some(Self { verb, method, path: path.into_owned(), resource: None });
             }
         };
-        // Upstream: the deprecated `/watch/` prefix requests a watch.
+        // Upstream: the deprecated `/watch/` prefix is a verb, whatever the method.
         let mut is_watch_path = false;
-        if let ["watch", after @ ..] = rest {
+        if let ["watch", after @ ..] = rest
+            && !after.is_empty()
+        {
             is_watch_path = true;
             rest = after;
         }
@@ -162,9 +169,13 @@ impl RequestInfo {
         // A watch of one object by its name is a watch of a list with one element, and needs the
         // `/watch/` prefix: the `watch` parameter has no effect on a request for one object.
         let is_collection = resource_path.name.is_empty();
-        let is_watch = is_watch_path || is_collection && query.flag("watch");
-        let verb = verb_of(method, is_collection, is_watch);
-        Some(Self { verb, path: path.into_owned(), resource: Some(resource_path) })
+        let verb = match verb_of(method, is_collection) {
+            _ if is_watch_path => Verb::Watch,
+            Verb::List if query.flag("watch") => Verb::Watch,
+            verb => verb,
+        };
+        let method = lower_case(method);
+        Some(Self { verb, method, path: path.into_owned(), resource: Some(resource_path) })
     }
 
     /// Whether the request has no deadline: a watch, or a connection to a container.
@@ -182,9 +193,21 @@ pub(crate) fn is_well_escaped(text: &str) -> bool {
     })
 }
 
-fn verb_of(method: &Method, is_collection: bool, is_watch: bool) -> Verb {
+fn lower_case(method: &Method) -> Cow<'static, str> {
+    Cow::Borrowed(match *method {
+        Method::GET => "get",
+        Method::HEAD => "head",
+        Method::POST => "post",
+        Method::PUT => "put",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        Method::OPTIONS => "options",
+        _ => return Cow::Owned(method.as_str().to_ascii_lowercase()),
+    })
+}
+
+fn verb_of(method: &Method, is_collection: bool) -> Verb {
     match *method {
-        Method::GET | Method::HEAD if is_watch => Verb::Watch,
         Method::GET | Method::HEAD if is_collection => Verb::List,
         Method::GET | Method::HEAD => Verb::Get,
         Method::POST => Verb::Create,
@@ -300,6 +323,13 @@ mod tests {
         check(&Method::GET, "/api/v1/namespaces/a/pods/b?watch=1", "get /v1 a|pods|b||");
         check(&Method::GET, "/api/v1/watch/namespaces/a/pods/b", "watch /v1 a|pods|b||");
         check(&Method::GET, "/api/v1/namespaces/a/pods//?watch=1", "watch /v1 a|pods|||");
+    }
+
+    #[test]
+    fn the_watch_prefix_is_the_verb_of_every_method() {
+        for method in [Method::GET, Method::POST, Method::DELETE, Method::OPTIONS] {
+            check(&method, "/api/v1/watch/pods", "watch /v1 |pods|||");
+        }
     }
 
     #[test]

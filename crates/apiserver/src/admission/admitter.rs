@@ -1,11 +1,15 @@
 //! [`Admitter`]: the admission of one request, called by the registry.
 
-use super::{Admission, Attributes, OperationOptions};
+use super::policy::authorize_params;
+use super::{Admission, Attributes, Operation, OperationOptions};
+use crate::auth::authorization;
+use crate::auth::authorization::{ResourceAttributes, forbidden};
 use crate::registry::admit::{AdmissionFuture, Admit};
 use crate::registry::scope::RequestScope;
+use crate::request::Verb;
 use crate::request::options::{DeleteOptions, WriteOptions};
 use crate::storage::hooks::Reservation;
-use machinery::Object;
+use machinery::{Object, Status};
 
 /// See the [module documentation](self).
 pub(crate) struct Admitter<'a> {
@@ -69,6 +73,35 @@ impl Admit for Admitter<'_> {
         old: Option<&'a Object>,
     ) -> AdmissionFuture<'a, Reservation> {
         let attributes = self.attributes(object, old);
-        Box::pin(async move { super::validate(&attributes, object).await })
+        Box::pin(async move {
+            if let Some(object) = object {
+                authorize_params(&attributes, object).await?;
+                authorize_creation(&attributes).await?;
+            }
+            super::validate(&attributes, object).await
+        })
+    }
+}
+
+/// Authorizes the creation of an object by another verb, such as a patch that applies a
+/// configuration.
+///
+/// Upstream: endpoints/handlers `withAuthorization`, which follows the validation of the object.
+async fn authorize_creation(attributes: &Attributes<'_>) -> Result<(), Status> {
+    let scope = attributes.scope;
+    if attributes.operation != Operation::Create || scope.verb == Verb::Create {
+        return Ok(());
+    }
+    let resource = ResourceAttributes {
+        namespace: scope.namespace(),
+        ..ResourceAttributes::from(&scope.path)
+    };
+    let verb = Verb::Create.as_str();
+    let creation = authorization::Attributes::of_resource(&scope.user, verb, resource);
+    let decision = attributes.admission.authorizers.decide(&creation).await;
+    match decision.evaluation_error() {
+        _ if decision.is_allowed() => Ok(()),
+        Some(error) => Err(Status::internal(error)),
+        None => Err(forbidden(&creation, decision.reason())),
     }
 }

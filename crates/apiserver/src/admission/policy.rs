@@ -14,6 +14,7 @@ mod types;
 mod compiler;
 mod evaluation;
 mod params;
+mod param_authorization;
 mod policy_spec;
 mod validating;
 mod patch;
@@ -26,6 +27,7 @@ mod status;
 pub(super) use compiler::{Compiler, Declarations};
 pub(crate) use expressions::validate as validate_policy;
 pub(super) use mutating::PolicyReinvokeContext;
+pub(super) use param_authorization::authorize_params;
 pub(crate) use status::run_policy_status_controller;
 
 use super::Attributes;

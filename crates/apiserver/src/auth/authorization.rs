@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::auth::authentication::User;
-use crate::request::{RequestInfo, ResourcePath, Verb};
+use crate::request::{RequestInfo, ResourcePath};
 use machinery::field_path::quote;
 use machinery::status::aggregate_messages;
 use machinery::{GroupResource, Status, Value, json};
@@ -28,6 +28,7 @@ pub struct Attributes<'a> {
     /// The user, after impersonation.
     pub user: &'a User,
     /// `get`, `list`, `create`, …; also verbs without a request of their own, such as `impersonate`.
+    /// For a path that is not one of a resource, the HTTP method in lower case: `post`.
     pub verb: &'a str,
     /// The resource; None for a path that is not one of a resource.
     pub resource: Option<ResourceAttributes<'a>>,
@@ -70,12 +71,8 @@ impl<'a> Attributes<'a> {
     pub fn new(user: &'a User, info: &'a RequestInfo) -> Self {
         let path = info.resource.as_ref().filter(|it| !it.resource.is_empty());
         let resource = path.map(ResourceAttributes::from);
-        let verb = match info.verb {
-            // A request for the path of a group version is neither a list nor a watch.
-            Verb::List | Verb::Watch if resource.is_none() => Verb::Get,
-            verb => verb,
-        };
-        Self { user, verb: verb.as_str(), resource, path: &info.path }
+        let verb = if resource.is_some() { info.verb.as_str() } else { &info.method };
+        Self { user, verb, resource, path: &info.path }
     }
 
     /// The attributes of a verb on a resource that is checked in addition to the request.
@@ -96,6 +93,9 @@ impl<'a> Attributes<'a> {
 /// synchronously: there, a pending answer is an error, which the expression can read
 /// (`authorizer.….check('get').errored()`).
 pub trait Authorizer: fmt::Debug + Send + Sync {
+    /// The name, which precedes the reasons of the authorizer in refusals: `abac`.
+    fn name(&self) -> &str;
+
     /// Decides on a request.
     fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> Authorization<'a>;
 
@@ -134,7 +134,8 @@ impl Authorizers {
     }
 
     /// The decision of the first member with an opinion. Upstream: the union authorizer; the reasons
-    /// and the errors of those without an opinion are joined.
+    /// of those without an opinion, each after the name of its authorizer, and their errors are
+    /// joined.
     pub async fn decide(&self, attributes: &Attributes<'_>) -> Decision {
         let mut no_opinions = NoOpinions::default();
         for authorizer in self.0.iter() {
@@ -142,7 +143,7 @@ impl Authorizers {
                 Authorization::Ready(decision) => decision,
                 Authorization::Pending(decision) => decision.await,
             };
-            if let Some(decided) = no_opinions.add(decision) {
+            if let Some(decided) = no_opinions.add(authorizer.name(), decision) {
                 return decided;
             }
         }
@@ -157,7 +158,7 @@ impl Authorizers {
             let Authorization::Ready(decision) = authorizer.authorize(attributes) else {
                 return Err(NotReady);
             };
-            if let Some(decided) = no_opinions.add(decision) {
+            if let Some(decided) = no_opinions.add(authorizer.name(), decision) {
                 return Ok(decided);
             }
         }
@@ -194,19 +195,20 @@ impl Authorizers {
 
 /// The reasons and the errors of authorizers without an opinion.
 #[derive(Default)]
-struct NoOpinions {
-    reasons: Vec<Cow<'static, str>>,
+struct NoOpinions<'a> {
+    /// The name of each authorizer, and its reason.
+    reasons: Vec<(&'a str, Cow<'static, str>)>,
     errors: Vec<String>,
 }
 
-impl NoOpinions {
+impl<'a> NoOpinions<'a> {
     /// The decision, if it is an opinion.
-    fn add(&mut self, decision: Decision) -> Option<Decision> {
+    fn add(&mut self, name: &'a str, decision: Decision) -> Option<Decision> {
         let Decision::NoOpinion { reason, evaluation_error } = decision else {
             return Some(decision);
         };
         if !reason.is_empty() {
-            self.reasons.push(reason);
+            self.reasons.push((name, reason));
         }
         self.errors.extend(evaluation_error);
         None
@@ -214,7 +216,9 @@ impl NoOpinions {
 
     fn into_decision(self) -> Decision {
         let evaluation_error = (!self.errors.is_empty()).then(|| aggregate_messages(self.errors));
-        Decision::NoOpinion { reason: self.reasons.join("\n").into(), evaluation_error }
+        let reasons: Vec<String> =
+            self.reasons.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
+        Decision::NoOpinion { reason: reasons.join("\n").into(), evaluation_error }
     }
 }
 

@@ -273,6 +273,10 @@ mod tests {
     struct AllowList(&'static [&'static str]);
 
     impl Authorizer for AllowList {
+        fn name(&self) -> &'static str {
+            "list"
+        }
+
         fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> Authorization<'a> {
             let resource = attributes.resource.unwrap_or_default();
             let requested = format!("{} {} {}", attributes.verb, resource.resource, resource.name);

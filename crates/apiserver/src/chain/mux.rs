@@ -144,8 +144,13 @@ pub(crate) async fn resource(
     {
         return Err(Status::no_such_resource());
     }
-    // Upstream: each method has a route, and HEAD has none.
-    if !served.resource.conventions.serves_head && head.method == http::Method::HEAD {
+    // Upstream: each method has a route, HEAD has none, and the paths of watches have GET only. The
+    // routes of custom resources are by verb.
+    let is_watch_by_other_method =
+        parts.scope.verb == Verb::Watch && head.method != http::Method::GET;
+    if !served.resource.conventions.serves_head
+        && (head.method == http::Method::HEAD || is_watch_by_other_method)
+    {
         return Err(Status::method_not_allowed());
     }
     let restrictions = EndpointRestrictions::of(&served.resource, parts.scope.verb);

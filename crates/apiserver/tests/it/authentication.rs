@@ -172,3 +172,12 @@ async fn an_in_process_client_can_have_any_user() {
     assert_eq!(identity(&alice).await.0, "alice");
     assert_eq!(alice.get(CONFIG_MAPS).await.0, 403);
 }
+
+#[tokio::test]
+async fn a_static_token_is_unknown_to_other_audiences() {
+    const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let plane = plane().await;
+    let spec = json!({"token": "t-alice", "audiences": ["foreign"]});
+    let status = plane.create(TOKEN_REVIEWS, &json!({"spec": spec})).await["status"].clone();
+    assert_eq!(status, json!({"user": {}, "error": "invalid bearer token"}));
+}

@@ -20,6 +20,10 @@ const AUTHORIZATION: &str = "/apis/authorization.k8s.io/v1";
 struct RemoteAuthorizer;
 
 impl Authorizer for RemoteAuthorizer {
+    fn name(&self) -> &'static str {
+        "remote"
+    }
+
     fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> Authorization<'a> {
         let decision = async {
             tokio::task::yield_now().await;

@@ -44,6 +44,8 @@ mod unstored;
 mod admission_plugins;
 mod authentication;
 mod authorizers;
+mod permissions;
+mod access_reviews;
 mod unreadable;
 mod aggregation;
 mod aggregation_checks;

@@ -139,6 +139,10 @@ impl PolicyFile {
 }
 
 impl Authorizer for PolicyFile {
+    fn name(&self) -> &'static str {
+        "abac"
+    }
+
     fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> Authorization<'a> {
         if self.0.iter().any(|it| it.allows(attributes)) {
             return Decision::allow().into();

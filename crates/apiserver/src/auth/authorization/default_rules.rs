@@ -11,6 +11,10 @@ use machinery::json;
 pub struct DefaultRules;
 
 impl Authorizer for DefaultRules {
+    fn name(&self) -> &'static str {
+        "default"
+    }
+
     fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> Authorization<'a> {
         let is_allowed = masters::contains(attributes.user)
             || (attributes.verb == Verb::Get.as_str() && is_public(attributes))

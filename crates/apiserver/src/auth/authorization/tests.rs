@@ -21,6 +21,10 @@ fn authorize_get_by(others: &[Arc<dyn Authorizer>], user: &User, path: &str) -> 
 struct NoSecrets;
 
 impl Authorizer for NoSecrets {
+    fn name(&self) -> &'static str {
+        "no-secrets"
+    }
+
     fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> Authorization<'a> {
         match attributes.resource {
             Some(it) if it.resource == "secrets" => {
@@ -72,7 +76,7 @@ fn the_refusal_has_the_reasons_of_the_authorizers() {
         |others: &[Arc<dyn Authorizer>]| authorize_get_by(others, &alice, "/metrics").unwrap_err();
     assert_eq!(
         refused(&[policies]),
-        r#"forbidden: User "alice" cannot get path "/metrics": No policy matched."#
+        r#"forbidden: User "alice" cannot get path "/metrics": abac: No policy matched."#
     );
     assert_eq!(refused(&[]), r#"forbidden: User "alice" cannot get path "/metrics""#);
 }
@@ -119,6 +123,10 @@ fn the_listed_rules_are_those_that_are_applied() {
 struct Unreachable;
 
 impl Authorizer for Unreachable {
+    fn name(&self) -> &'static str {
+        "unreachable"
+    }
+
     fn authorize<'a>(&'a self, _: &'a Attributes<'a>) -> Authorization<'a> {
         Authorization::Pending(
             async {
@@ -144,10 +152,10 @@ async fn an_authorizer_can_wait_and_its_error_is_part_of_the_decision() {
     let attributes = Attributes::new(&alice, &info);
     let decision = authorizers.decide(&attributes).await;
     assert_eq!(decision.evaluation_error(), Some("connection refused"));
-    assert_eq!(decision.reason(), "No policy matched.");
+    assert_eq!(decision.reason(), "abac: No policy matched.");
     assert_eq!(
         authorizers.check(&attributes).await.unwrap_err().message,
-        r#"forbidden: User "alice" cannot get path "/metrics": connection refused: No policy matched."#
+        r#"forbidden: User "alice" cannot get path "/metrics": connection refused: abac: No policy matched."#
     );
     let rules = authorizers.rules(&alice, "default");
     assert_eq!(rules["incomplete"], true);
