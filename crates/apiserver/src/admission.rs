@@ -140,12 +140,12 @@ enum Mutate {
 enum Validate {
     /// Rejects the request, or does not.
     Immediate(fn(&Attributes<'_>, &Object) -> Result<(), Status>),
-    /// The same, after calling the authorizers.
-    Authorizing(for<'a> fn(&'a Attributes<'a>, &'a Object) -> AdmissionFuture<'a, ()>),
+    /// The same, after waiting for the authorizers or for a long computation.
+    Waiting(for<'a> fn(&'a Attributes<'a>, &'a Object) -> AdmissionFuture<'a, ()>),
 }
 
 use Mutate::{Fallible, Infallible};
-use Validate::Immediate;
+use Validate::{Immediate, Waiting};
 
 /// The plugins that mutate objects, in Kubernetes' order.
 const MUTATING: &[(Plugin, Mutate)] = &[
@@ -173,11 +173,11 @@ const VALIDATING: &[(Plugin, Validate)] = &[
     (Plugin::LimitRanger, Immediate(limit_ranger::validate)),
     (Plugin::ServiceAccount, Immediate(service_account::validate)),
     (Plugin::AlwaysPullImages, Immediate(always_pull_images::validate)),
-    (Plugin::PodSecurity, Immediate(pod_security::validate)),
+    (Plugin::PodSecurity, Waiting(pod_security::validate)),
     (Plugin::Priority, Immediate(priority::validate)),
     (
         Plugin::OwnerReferencesPermissionEnforcement,
-        Validate::Authorizing(owner_references_permission_enforcement::validate),
+        Waiting(owner_references_permission_enforcement::validate),
     ),
     (Plugin::PersistentVolumeClaimResize, Immediate(persistent_volume_claim_resize::validate)),
     (Plugin::RuntimeClass, Immediate(runtime_class::validate)),
@@ -224,7 +224,7 @@ pub(crate) async fn validate(
     for (_, validate) in VALIDATING.iter().filter(|(plugin, _)| plugins.is_enabled(*plugin)) {
         match validate {
             Immediate(validate) => validate(attributes, object)?,
-            Validate::Authorizing(validate) => validate(attributes, object).await?,
+            Waiting(validate) => validate(attributes, object).await?,
         }
     }
     if let Some(scale) = scale_subresource::requested_scale(attributes) {

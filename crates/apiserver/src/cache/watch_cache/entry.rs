@@ -172,6 +172,11 @@ impl Entry {
         }
     }
 
+    /// The uid of the owner that controls the object, read from its metadata only.
+    pub(crate) fn controller_uid(&self) -> Option<String> {
+        layout::controller_uid(&self.bytes, self.layout)
+    }
+
     /// The number of its bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
