@@ -3,6 +3,7 @@
 
 mod errors;
 pub(crate) mod scope;
+pub(crate) mod large_objects;
 pub(crate) mod admit;
 pub(crate) mod conversion;
 pub(crate) mod shape;
@@ -18,7 +19,7 @@ mod outcome;
 mod initialization;
 
 pub(crate) use create::{CreateRequest, create};
-pub(crate) use delete::{Deleted, delete};
+pub(crate) use delete::{Deleted, check_delete_preconditions, delete};
 pub(crate) use initialization::InitializationWait;
 pub(crate) use outcome::WriteOutcome;
 pub(crate) use update::{
