@@ -8,6 +8,6 @@ pub(crate) mod documents;
 pub(crate) mod hooks;
 pub(crate) mod watch_cache;
 pub(crate) mod conversion;
-mod service_resolver;
+pub(crate) mod service_resolver;
 pub(crate) mod snapshot_value;
 pub(crate) mod parsed_objects;

@@ -22,6 +22,7 @@ use crate::auth::authorization::{Authorizers, masters};
 use crate::cache::catalog::{Catalog, ServedResource};
 use crate::cache::conversion::ConversionMetrics;
 use crate::cache::hooks::Hooks;
+use crate::cache::service_resolver::ResolvedServices;
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::WatchCache;
 use crate::certificates;
@@ -284,6 +285,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         crds_served: watch::Sender::new(0),
         patterns: PatternPool::default(),
         outbound: Outbound::default(),
+        resolved_services: ResolvedServices::default(),
         conversion: ConversionMetrics::new(&mut metrics),
     });
     let front_proxy = authority.client(aggregation::FRONT_PROXY, &[], config.clock.now())?;

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use super::catalog::Catalog;
 use super::conversion::ConversionMetrics;
+use super::service_resolver::ResolvedServices;
 use super::watch_cache::WatchCache;
 use crate::outbound::Outbound;
 use keel::{Clock, Entropy, Offload, Tasks};
@@ -37,6 +38,8 @@ pub(crate) struct Storage {
     pub patterns: PatternPool,
     /// Calls webhooks and aggregated API servers.
     pub outbound: Outbound,
+    /// The addresses of the services of webhooks and aggregated API servers.
+    pub resolved_services: ResolvedServices,
     /// Counts calls of conversion webhooks.
     pub conversion: ConversionMetrics,
 }
