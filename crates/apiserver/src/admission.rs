@@ -145,12 +145,12 @@ enum Mutate {
 enum Validate {
     /// Rejects the request, or does not.
     Immediate(fn(&Attributes<'_>, &Object) -> Result<(), Status>),
-    /// The same, after calling the authorizers.
-    Authorizing(for<'a> fn(&'a Attributes<'a>, &'a Object) -> AdmissionFuture<'a, ()>),
+    /// The same, after waiting for the authorizers or for a long computation.
+    Waiting(for<'a> fn(&'a Attributes<'a>, &'a Object) -> AdmissionFuture<'a, ()>),
 }
 
 use Mutate::{Fallible, Infallible};
-use Validate::Immediate;
+use Validate::{Immediate, Waiting};
 
 /// The plugins that mutate objects, in Kubernetes' order.
 const MUTATING: &[(Plugin, Mutate)] = &[
@@ -178,16 +178,16 @@ const VALIDATING: &[(Plugin, Validate)] = &[
     (Plugin::LimitRanger, Immediate(limit_ranger::validate)),
     (Plugin::ServiceAccount, Immediate(service_account::validate)),
     (Plugin::AlwaysPullImages, Immediate(always_pull_images::validate)),
-    (Plugin::PodSecurity, Immediate(pod_security::validate)),
+    (Plugin::PodSecurity, Waiting(pod_security::validate)),
     (Plugin::Priority, Immediate(priority::validate)),
     (
         Plugin::OwnerReferencesPermissionEnforcement,
-        Validate::Authorizing(owner_references_permission_enforcement::validate),
+        Waiting(owner_references_permission_enforcement::validate),
     ),
     (Plugin::PersistentVolumeClaimResize, Immediate(persistent_volume_claim_resize::validate)),
     (Plugin::RuntimeClass, Immediate(runtime_class::validate)),
-    (Plugin::CertificateApproval, Validate::Authorizing(certificate_approval::validate)),
-    (Plugin::CertificateSigning, Validate::Authorizing(certificate_signing::validate)),
+    (Plugin::CertificateApproval, Waiting(certificate_approval::validate)),
+    (Plugin::CertificateSigning, Waiting(certificate_signing::validate)),
     (Plugin::CertificateSubjectRestriction, Immediate(certificate_subject_restriction::validate)),
     (Plugin::DenyServiceExternalIps, Immediate(deny_service_external_ips::validate)),
 ];
@@ -231,7 +231,7 @@ pub(crate) async fn validate(
     for (_, validate) in VALIDATING.iter().filter(|(plugin, _)| plugins.is_enabled(*plugin)) {
         match validate {
             Immediate(validate) => validate(attributes, object)?,
-            Validate::Authorizing(validate) => validate(attributes, object).await?,
+            Waiting(validate) => validate(attributes, object).await?,
         }
     }
     if let Some(scale) = scale_subresource::requested_scale(attributes) {

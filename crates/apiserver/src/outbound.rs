@@ -13,7 +13,7 @@ mod connector;
 pub(crate) mod service;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use base64::Engine;
@@ -31,8 +31,8 @@ use tls::{Identity, Trust, pool_builder};
 
 pub(crate) use client_config::ClientConfig;
 
-/// The maximum number of destinations with pooled connections; all pools are dropped when it is
-/// exceeded.
+/// The maximum number of destinations with pooled connections. When it is exceeded, the pool that was
+/// not used for the longest time is dropped.
 const MAX_DESTINATIONS: usize = 256;
 
 /// The time after which an unused connection is closed.
@@ -59,16 +59,39 @@ pub(crate) fn trust_from_ca_bundle(bundle: &str) -> Trust {
 }
 
 /// The destination of a request, and the TLS settings for it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Destination {
     /// The name that its certificate must have.
     pub server_name: String,
+    /// The port of the service; 0 if the destination is a URL.
+    pub port: u16,
     /// The addresses to dial, as `host:port`. If empty, the host of the request's URL is dialed.
-    pub addresses: Vec<String>,
+    pub addresses: Arc<[String]>,
     /// How its certificate is verified.
     pub trust: Trust,
     /// The client certificate, if one is presented.
     pub identity: Option<Identity>,
+}
+
+impl Destination {
+    /// The host of the request's URL.
+    pub(crate) fn of_url(server_name: String, trust: Trust) -> Self {
+        Self { server_name, port: 0, addresses: Arc::default(), trust, identity: None }
+    }
+
+    fn pool_key(&self) -> PoolKey {
+        let Self { server_name, port, trust, identity, .. } = self.clone();
+        PoolKey { server_name, port, trust, identity }
+    }
+}
+
+/// A destination without its addresses, which may change.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct PoolKey {
+    server_name: String,
+    port: u16,
+    trust: Trust,
+    identity: Option<Identity>,
 }
 
 /// The error of a request. The messages are those of Go's client, which users of Kubernetes know.
@@ -93,7 +116,7 @@ type Pool = Client<Connector, Full<Bytes>>;
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
 pub(crate) struct Outbound {
-    pools: Mutex<HashMap<Destination, DestinationPool>>,
+    pools: Mutex<HashMap<PoolKey, DestinationPool>>,
 }
 
 /// The connections to a destination, and the connector that makes new ones.
@@ -101,6 +124,8 @@ pub(crate) struct Outbound {
 struct DestinationPool {
     pool: Pool,
     connector: Connector,
+    /// The time of the last request.
+    used: Instant,
 }
 
 /// A request in progress. If it is dropped at its deadline without a response, the connections to its
@@ -174,16 +199,23 @@ impl Outbound {
     }
 
     fn pool(&self, to: &Destination) -> Result<Pool, Error> {
+        let (key, used) = (to.pool_key(), Instant::now());
         let mut pools = self.lock();
-        if let Some(found) = pools.get(to) {
+        if let Some(found) = pools.get_mut(&key) {
+            found.used = used;
+            if *found.connector.addresses() != to.addresses {
+                found.connector = found.connector.with_addresses(&to.addresses);
+                found.pool = pool(found.connector.clone());
+            }
             return Ok(found.pool.clone());
         }
-        if pools.len() >= MAX_DESTINATIONS {
-            pools.clear();
-        }
         let connector = Connector::new(to)?;
+        if pools.len() >= MAX_DESTINATIONS {
+            let oldest = pools.iter().min_by_key(|(_, it)| it.used).map(|(key, _)| key.clone());
+            oldest.and_then(|key| pools.remove(&key));
+        }
         let pool = pool(connector.clone());
-        pools.insert(to.clone(), DestinationPool { pool: pool.clone(), connector });
+        pools.insert(key, DestinationPool { pool: pool.clone(), connector, used });
         Ok(pool)
     }
 
@@ -200,7 +232,7 @@ impl Outbound {
     /// Uses new connections from now on, beginning with the address after `address_index`. Requests
     /// in progress continue.
     fn replace_connections(&self, to: &Destination, address_index: Option<AddressIndex>) {
-        if let Some(destination_pool) = self.lock().get_mut(to) {
+        if let Some(destination_pool) = self.lock().get_mut(&to.pool_key()) {
             if let Some(address_index) = address_index {
                 destination_pool.connector.skip_address(address_index);
             }
@@ -208,7 +240,7 @@ impl Outbound {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Destination, DestinationPool>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<PoolKey, DestinationPool>> {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,6 +3,7 @@
 
 mod errors;
 pub(crate) mod scope;
+pub(crate) mod large_objects;
 pub(crate) mod admit;
 pub(crate) mod conversion;
 pub(crate) mod shape;
@@ -11,6 +12,7 @@ pub(crate) mod field_manager;
 pub(crate) mod pending_writes;
 mod validation;
 pub(crate) mod service_address;
+pub(crate) mod admin_access;
 mod create;
 mod delete;
 mod update;
@@ -24,7 +26,7 @@ use machinery::{Object, Status, Value};
 use scope::RequestScope;
 
 pub(crate) use create::{CreateRequest, create};
-pub(crate) use delete::{Deleted, delete};
+pub(crate) use delete::{Deleted, check_delete_preconditions, delete};
 pub(crate) use initialization::InitializationWait;
 pub(crate) use outcome::WriteOutcome;
 pub(crate) use update::{

@@ -36,11 +36,13 @@ use crate::listen::ListenerState;
 use crate::metrics::Metrics;
 use crate::outbound::Outbound;
 use crate::plane::Plane;
+use crate::registry::admin_access;
 use crate::registry::service_address::{InvalidServiceCidr, ServiceAddresses, ServiceAllocator};
 use crate::storage::Storage;
 use crate::storage::catalog::{Catalog, ServedResource};
 use crate::storage::conversion::ConversionMetrics;
 use crate::storage::hooks::Hooks;
+use crate::storage::service_resolver::ResolvedServices;
 use keel::{Entropy, Offload, Tasks, UncleanStop};
 use schema::PatternPool;
 use store::{Embedded, Memory, Options, Store};
@@ -283,6 +285,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         crds_served: watch::Sender::new(0),
         patterns: PatternPool::default(),
         outbound: Outbound::default(),
+        resolved_services: ResolvedServices::default(),
         conversion: ConversionMetrics::new(&mut metrics),
     });
     let front_proxy = authority.client(aggregation::FRONT_PROXY, &[], config.clock.now())?;
@@ -334,9 +337,12 @@ fn builtin_catalog(
 ) -> Catalog {
     let served = builtin.into_iter().map(|resource| {
         let objects = cache.get_or_create(&resource.prefix);
+        let (group, plural) = (&*resource.group, &*resource.plural);
         let mut hooks = Hooks {
-            validate: admission::validation_hook(&resource.group, &resource.plural)
-                .or_else(|| crd::validation_hook(&resource.group)),
+            validate: admission::validation_hook(group, plural)
+                .or_else(|| crd::validation_hook(group))
+                .or_else(|| admin_access::validation_hook(group, plural)),
+            validate_status: admin_access::status_validation_hook(group, plural),
             ..Hooks::default()
         };
         if resource.group.is_empty() && resource.plural == "services" {

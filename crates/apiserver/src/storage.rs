@@ -8,7 +8,7 @@ pub(crate) mod hooks;
 pub(crate) mod creations;
 pub(crate) mod documents;
 pub(crate) mod conversion;
-mod service_resolver;
+pub(crate) mod service_resolver;
 pub(crate) mod snapshot_value;
 pub(crate) mod parsed_objects;
 
@@ -23,6 +23,7 @@ use catalog::Catalog;
 use conversion::ConversionMetrics;
 use keel::{Clock, Entropy, Offload, Tasks};
 use schema::PatternPool;
+use service_resolver::ResolvedServices;
 use store::{Revision, Store};
 
 /// See the [module documentation](self).
@@ -49,6 +50,8 @@ pub(crate) struct Storage {
     pub patterns: PatternPool,
     /// Calls webhooks and aggregated API servers.
     pub outbound: Outbound,
+    /// The addresses of the services of webhooks and aggregated API servers.
+    pub resolved_services: ResolvedServices,
     /// Counts calls of conversion webhooks.
     pub conversion: ConversionMetrics,
 }

@@ -14,8 +14,10 @@
 //! - the number of concurrent polls is limited by permits, so that threads of this kind do not occupy
 //!   all processors;
 //! - a flow (a user, for instance) waits for one permit at a time, and permits are granted in the order
-//!   of the requests, so that the flows take turns. Exempt futures have permits of their own.
+//!   of the requests, so that the flows take turns. Exempt futures have permits of their own;
+//! - a future that is run by an offloaded future uses the permits of the outer one.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -50,6 +52,10 @@ impl Offload {
     /// Runs a future whose polls may take long. `flow` is `None` for an exempt future.
     pub async fn run<F: Future>(&self, flow: Option<&str>, future: F) -> F::Output {
         const OPEN: &str = "the semaphore is never closed";
+        // The outer future has the only permit of its flow while it is polled.
+        if OffloadedPoll::is_current() {
+            return future.await;
+        }
         let flow_semaphore = flow.map(|it| self.semaphore_of_flow(it));
         let mut future = pin!(future);
         loop {
@@ -60,8 +66,13 @@ impl Offload {
                 }
                 None => (None, self.exempt.acquire().await.expect(OPEN)),
             };
-            let polled =
-                poll_fn(|context| Poll::Ready(blocking(|| future.as_mut().poll(context)))).await;
+            let polled = poll_fn(|context| {
+                Poll::Ready(blocking(|| {
+                    let _current = OffloadedPoll::begin();
+                    future.as_mut().poll(context)
+                }))
+            })
+            .await;
             drop((flow_permit, permit));
             if let Poll::Ready(output) = polled {
                 return output;
@@ -79,6 +90,31 @@ impl Offload {
         let semaphore = Arc::new(Semaphore::new(1));
         semaphores.insert(flow.to_owned(), Arc::downgrade(&semaphore));
         semaphore
+    }
+}
+
+thread_local! {
+    /// Whether this thread polls an offloaded future.
+    static IS_OFFLOADED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The poll of an offloaded future on this thread; it ends when this is dropped.
+struct OffloadedPoll;
+
+impl OffloadedPoll {
+    fn begin() -> Self {
+        IS_OFFLOADED.set(true);
+        Self
+    }
+
+    fn is_current() -> bool {
+        IS_OFFLOADED.get()
+    }
+}
+
+impl Drop for OffloadedPoll {
+    fn drop(&mut self) {
+        IS_OFFLOADED.set(false);
     }
 }
 
@@ -185,6 +221,18 @@ mod tests {
         tokio::join!(all, release);
         let order = order.into_inner().unwrap();
         assert_eq!(order.iter().position(|it| *it == "b"), Some(1), "{order:?}");
+    }
+
+    #[tokio::test]
+    async fn a_nested_future_of_the_same_flow_uses_the_permits_of_the_outer_one() {
+        let offload = Offload::new(1);
+        let nested = async {
+            tokio::task::yield_now().await;
+            offload.run(Some("a"), async { 7 }).await
+        };
+        let outer = offload.run(Some("a"), nested);
+        let result = tokio::time::timeout(std::time::Duration::from_secs(10), outer).await;
+        assert_eq!(result, Ok(7));
     }
 
     #[tokio::test]

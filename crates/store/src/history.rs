@@ -42,6 +42,12 @@ impl History {
         self.floor
     }
 
+    /// The size of the replaced values at which a batch ends, so that a watch that reads the events of
+    /// each batch is never overtaken by the next one.
+    pub(crate) fn max_batch_bytes(&self) -> usize {
+        self.bounds.bytes / 4
+    }
+
     /// Adds an event that is newer than all others.
     pub(crate) fn push(&mut self, event: Event) {
         debug_assert!(event.revision > self.events.back().map_or(self.floor, |last| last.revision));

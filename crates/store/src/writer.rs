@@ -9,6 +9,9 @@
 //! delete /b expecting 3         → conflict       ┘
 //! ```
 //!
+//! A batch ends once it replaces a quarter of the values that the history can keep. Otherwise a single
+//! batch could remove events that no watch has read yet.
+//!
 //! On a full disk, puts are refused and deletions succeed, on reserved space, until the disk has space
 //! for the whole reserve again. Puts check for that at most once a second.
 //!
@@ -84,6 +87,8 @@ struct StagedState {
     last: Revision,
     /// The size of all records.
     used: usize,
+    /// The size of the replaced values.
+    replaced: usize,
 }
 
 impl Writer {
@@ -110,8 +115,19 @@ impl Writer {
         }
     }
 
-    /// Commits the requests as one batch, and returns the outcome of each.
+    /// Commits the requests, as one batch unless they replace too much, and returns the outcome of
+    /// each.
     pub(crate) fn commit(&mut self, requests: &[Request]) -> Vec<Result<Event, Error>> {
+        let mut outcomes = self.commit_batch(requests);
+        while outcomes.len() < requests.len() {
+            let batch = self.commit_batch(&requests[outcomes.len()..]);
+            outcomes.extend(batch);
+        }
+        outcomes
+    }
+
+    /// Commits the first requests as one batch, and returns the outcome of each of them.
+    fn commit_batch(&mut self, requests: &[Request]) -> Outcomes {
         let checked = if self.is_full && requests.iter().any(Request::is_put) {
             self.check_space()
         } else {
@@ -137,15 +153,25 @@ impl Writer {
         }
     }
 
+    /// Commits the first requests, up to the limit on the size of the replaced values.
     fn try_commit(&mut self, requests: &[Request]) -> Result<Outcomes, Error> {
         if let Some(failure) = self.state.failure() {
             return Err(failure.clone());
         }
-        let records = self.state.read()?.records.clone();
+        let (records, max_replaced) = {
+            let published = self.state.read()?;
+            (published.records.clone(), published.history.max_batch_bytes())
+        };
         let events = Vec::with_capacity(requests.len());
-        let mut stage = StagedState { records, events, last: self.last, used: self.quota.used() };
-        let outcomes: Outcomes =
-            requests.iter().map(|request| self.stage(&mut stage, request)).collect();
+        let (last, used) = (self.last, self.quota.used());
+        let mut stage = StagedState { records, events, last, used, replaced: 0 };
+        let mut outcomes = Vec::with_capacity(requests.len());
+        for request in requests {
+            outcomes.push(self.stage(&mut stage, request));
+            if stage.replaced > max_replaced {
+                break;
+            }
+        }
         let was_refused = outcomes.iter().any(|it| matches!(it, Err(Error::OverQuota { .. })));
         if stage.events.is_empty() {
             self.quota.set_used(stage.used, was_refused);
@@ -199,6 +225,7 @@ impl Writer {
             }
         };
         stage.last = revision;
+        stage.replaced += old.as_ref().map_or(0, |old| old.value.len());
         let event = Event { revision, key, new, old };
         stage.events.push(event.clone());
         Ok(event)
@@ -239,7 +266,7 @@ impl Writer {
         })
     }
 
-    /// Deletes up to `limit` expired records, and returns their number.
+    /// Deletes up to `limit` expired records in one batch, and returns their number.
     pub(crate) fn delete_expired(&mut self, limit: usize) -> Result<usize, Error> {
         let expired = self.state.expired(self.clock.now(), limit)?;
         let request = |record: &Arc<Record>| Request::Delete {
@@ -247,8 +274,7 @@ impl Writer {
             expect: Expect::At(record.modified),
         };
         let requests: Vec<Request> = expired.iter().map(request).collect();
-        self.commit_or_release_reserve(&requests)?;
-        Ok(requests.len())
+        Ok(self.commit_or_release_reserve(&requests)?.len())
     }
 
     /// See [`Store::compact`](crate::Store::compact). The journal notes it at once, and a later
@@ -390,3 +416,6 @@ pub(crate) fn garbage(event: &Event) -> impl Iterator<Item = Revision> + use<> {
     let deletion = event.new.is_none().then_some(event.revision);
     replaced.into_iter().chain(deletion)
 }
+
+#[cfg(test)]
+mod tests;

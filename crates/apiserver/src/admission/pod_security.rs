@@ -3,9 +3,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::{Attributes, Operation};
 use crate::cache::watch_cache::Entry;
+use crate::flow_control;
+use crate::registry::admit::AdmissionFuture;
 use kinds::core::pod::security_standards::{
     Level, LevelVersion, Policy, evaluate, is_significant, template,
 };
@@ -14,17 +19,28 @@ use machinery::{ErrorList, Object, Status, Value};
 /// The maximum number of existing pods that are checked when a namespace gets a stricter level.
 const MAX_PODS: usize = 3000;
 
+/// The maximum time of this check. Upstream: pod-security-admission, `defaultNamespacePodCheckTimeout`.
+const MAX_DURATION: Duration = Duration::from_secs(1);
+
 /// Subresources of pods that do not change the spec.
 const IGNORED_POD_SUBRESOURCES: [&str; 8] =
     ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
 
 /// Validates pods, workloads and namespaces.
-pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+pub(super) fn validate<'a>(
+    attributes: &'a Attributes<'a>,
+    object: &'a Object,
+) -> AdmissionFuture<'a, ()> {
+    if attributes.is_of("", "namespaces") {
+        return Box::pin(validate_namespace(attributes, object));
+    }
+    Box::pin(std::future::ready(validate_namespaced(attributes, object)))
+}
+
+/// Validates pods and workloads.
+fn validate_namespaced(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
     let resource = attributes.scope.resource();
     match (resource.group.as_str(), resource.plural.as_str()) {
-        ("", "namespaces") if attributes.is_of("", "namespaces") => {
-            validate_namespace(attributes, object)
-        }
         ("", "pods") => validate_pod(attributes, object),
         (group, plural) if attributes.scope.path.subresource.is_empty() => {
             match template(group, plural, object) {
@@ -75,7 +91,7 @@ fn namespace_policy(attributes: &Attributes<'_>) -> Option<Policy> {
 }
 
 /// Validates the labels of a namespace, and warns about existing pods that violate its new level.
-fn validate_namespace(attributes: &Attributes<'_>, namespace: &Object) -> Result<(), Status> {
+async fn validate_namespace(attributes: &Attributes<'_>, namespace: &Object) -> Result<(), Status> {
     let mut errors = ErrorList::new();
     let new = Policy::of(|key| namespace.label(key), &mut errors);
     let mut old_errors = ErrorList::new();
@@ -90,14 +106,18 @@ fn validate_namespace(attributes: &Attributes<'_>, namespace: &Object) -> Result
     let (new, old) = (new.enforce, old.enforce);
     let is_relaxed = new.version == old.version && new.level <= old.level;
     if new.level != Level::Privileged && !is_relaxed {
-        for warning in existing_pod_warnings(attributes, namespace.name(), new) {
-            attributes.scope.warn(warning);
+        let scope = attributes.scope;
+        let flow = flow_control::large_request_flow(&scope.user);
+        let check = async { existing_pod_warnings(attributes, namespace.name(), new) };
+        for warning in scope.storage.offload.run(flow.as_deref(), check).await {
+            scope.warn(warning);
         }
     }
     Ok(())
 }
 
-/// Warnings about existing pods that violate the new level of their namespace.
+/// Warnings about existing pods that violate the new level of their namespace. The pods are parsed
+/// one at a time, until the time limit.
 fn existing_pod_warnings(
     attributes: &Attributes<'_>,
     namespace: &str,
@@ -107,25 +127,34 @@ fn existing_pod_warnings(
     let Some(pods) = catalog.resource("", "pods") else { return Vec::new() };
     let snapshot = pods.cache.snapshot();
     let prefix = pods.key(namespace, "");
-    let (checked, all) = prioritize_pods(snapshot.under(&prefix, None));
+    let now = Instant::now();
+    let half_of_remaining = attributes.scope.deadline.saturating_duration_since(now) / 2;
+    let deadline = now + MAX_DURATION.min(half_of_remaining);
+    let (prioritized, all) = prioritize_pods(snapshot.under(&prefix, None), deadline);
     // By reasons: the first pod by name, and the number of pods.
     let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
-    for pod in &checked {
-        let Some((metadata, spec)) = template("", "pods", pod) else { continue };
-        let violations = evaluate(level, metadata, spec);
-        if !violations.is_empty() {
-            let (name, count) = found.entry(violations.reasons()).or_default();
-            if *count == 0 || pod.name() < name.as_str() {
-                pod.name().clone_into(name);
+    let mut checked = 0;
+    for entry in prioritized {
+        let pod = entry.object_as_stored();
+        checked += 1;
+        if let Some((metadata, spec)) = template("", "pods", &pod) {
+            let violations = evaluate(level, metadata, spec);
+            if !violations.is_empty() {
+                let (name, count) = found.entry(violations.reasons()).or_default();
+                if *count == 0 || pod.name() < name.as_str() {
+                    pod.name().clone_into(name);
+                }
+                *count += 1;
             }
-            *count += 1;
+        }
+        if Instant::now() >= deadline {
+            break;
         }
     }
     let mut warnings = Vec::new();
-    if checked.len() < all {
+    if checked < all {
         warnings.push(format!(
-            "new PodSecurity enforce level only checked against the first {} of {all} existing pods",
-            checked.len()
+            "new PodSecurity enforce level only checked against the first {checked} of {all} existing pods"
         ));
     }
     if !found.is_empty() {
@@ -147,21 +176,25 @@ fn existing_pod_warnings(
 }
 
 /// The pods to check, and the number of all pods. One pod of each controller comes first, because
-/// the other pods of the controller usually have the same spec.
-fn prioritize_pods<'a>(entries: impl Iterator<Item = &'a Arc<Entry>>) -> (Vec<Object>, usize) {
+/// the other pods of the controller usually have the same spec. Only the metadata are read, until
+/// `deadline`; at least one pod is returned.
+fn prioritize_pods<'a>(
+    entries: impl Iterator<Item = &'a Arc<Entry>>,
+    deadline: Instant,
+) -> (Vec<&'a Arc<Entry>>, usize) {
     let mut seen: HashSet<String> = HashSet::new();
     let (mut first, mut others) = (Vec::new(), Vec::new());
     let mut all = 0;
     for entry in entries {
         all += 1;
-        let pod = entry.object_as_stored();
-        match controller(&pod) {
-            Some(uid) if !seen.insert(uid.to_owned()) => {
-                if others.len() < MAX_PODS {
-                    others.push(pod);
-                }
-            }
-            _ => first.push(pod),
+        let is_done = first.len() >= MAX_PODS || all > 1 && Instant::now() >= deadline;
+        if is_done {
+            continue;
+        }
+        if entry.controller_uid().is_none_or(|uid| seen.insert(uid)) {
+            first.push(entry);
+        } else if others.len() < MAX_PODS {
+            others.push(entry);
         }
     }
     first.append(&mut others);
@@ -169,7 +202,39 @@ fn prioritize_pods<'a>(entries: impl Iterator<Item = &'a Arc<Entry>>) -> (Vec<Ob
     (first, all)
 }
 
-fn controller(pod: &Object) -> Option<&str> {
-    let owners = pod.metadata()?.get("ownerReferences")?.as_array()?;
-    owners.iter().find(|it| it.get("controller") == Some(&Value::Bool(true)))?.get("uid")?.as_str()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::Record;
+
+    fn entry(name: &str, controller: &str) -> Arc<Entry> {
+        let value = format!(
+            r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{name}","ownerReferences":[{{"uid":"o"}},{{"uid":"{controller}","controller":true}}]}}}}"#
+        );
+        let record = Record {
+            key: format!("/registry/pods/n/{name}").into(),
+            value: value.into(),
+            created: 1,
+            modified: 1,
+            expires: None,
+        };
+        Arc::new(Entry::of(&record, "/registry/pods".len()))
+    }
+
+    fn prioritized(deadline: Instant) -> (Vec<String>, usize) {
+        let entries = [entry("a", "x"), entry("b", "x"), entry("c", "y")];
+        let (pods, all) = prioritize_pods(entries.iter(), deadline);
+        (pods.iter().map(|it| it.name().to_owned()).collect(), all)
+    }
+
+    #[test]
+    fn one_pod_of_each_controller_comes_first() {
+        let names = ["a", "c", "b"].map(str::to_owned).to_vec();
+        assert_eq!(prioritized(Instant::now() + MAX_DURATION), (names, 3));
+    }
+
+    #[test]
+    fn only_one_pod_is_checked_after_the_time_limit() {
+        assert_eq!(prioritized(Instant::now()), (vec!["a".to_owned()], 3));
+    }
 }

@@ -10,7 +10,6 @@ use http::request::Parts as Head;
 
 use crate::auth::audit;
 use crate::auth::authentication::User;
-use crate::cache::watch_cache::Snapshot;
 use crate::endpoints::context::{ContextParts, RequestContext};
 use crate::endpoints::{
     connect, create, delete, delete_collection, eviction, get, list, patch, scale, subresource,
@@ -25,6 +24,9 @@ use crate::in_process::loopback;
 use crate::in_process::loopback::DeletedCrdInstance;
 use crate::plane::Plane;
 use crate::registry::UpdateStrategy;
+use crate::registry::large_objects::{
+    MAX_INLINE_OBJECT, has_large_object, has_large_objects, offload_if,
+};
 use crate::request::{Query, ResourcePath, Verb};
 use crate::routes::{discovery, health, metrics, openapi, version};
 use crate::storage::catalog::ServedResource;
@@ -194,12 +196,7 @@ async fn dispatch(cx: RequestContext, body: &[u8]) -> Result<Response<Body>, Sta
         let response = result.unwrap_or_else(|status| response::failure(&status, error_media_type));
         return Ok(response::with_warnings(response, warnings));
     }
-    let result = if is_expensive(&cx, body) {
-        let flow = flow_control::large_request_flow(&cx.scope.user);
-        cx.scope.storage.offload.run(flow.as_deref(), serve(&cx, body)).await
-    } else {
-        serve(&cx, body).await
-    };
+    let result = offload_if(is_expensive(&cx, body), &cx.scope, serve(&cx, body)).await;
     let response = result.unwrap_or_else(|status| response::failure(&status, cx.error_media_type));
     audit::record(&cx.scope.user, cx.scope.verb, &cx.scope.path, response.status().as_u16());
     Ok(response::with_warnings(response, cx.scope.take_warnings()))
@@ -211,14 +208,6 @@ async fn serve(cx: &RequestContext, body: &[u8]) -> Result<Response<Body>, Statu
         name => Box::pin(serve_subresource(cx, body, name)).await,
     }
 }
-
-/// The maximum size of a body or a stored object that is processed on the calling worker. It takes
-/// less than a millisecond.
-const MAX_INLINE_OBJECT: usize = 32 << 10;
-
-/// The maximum total size of objects that are listed on the calling worker. It takes less than a
-/// millisecond even if each object is decoded.
-const MAX_INLINE_LIST: usize = 256 << 10;
 
 /// The maximum length of a selector that is cheap to compare with each object of a large list.
 const CHEAP_SELECTOR: usize = 256;
@@ -241,28 +230,28 @@ fn is_expensive(cx: &RequestContext, body: &[u8]) -> bool {
                 cx.query.text("labelSelector").len() + cx.query.text("fieldSelector").len();
             // A watch encodes objects later, one event at a time.
             let encodes = cx.accepted != MediaTypeOptions::JSON && cx.scope.verb != Verb::Watch;
+            // A deletion decodes each object.
+            let decodes = encodes || cx.scope.verb == Verb::DeleteCollection;
             selectors > MAX_INLINE_SELECTOR
-                || (encodes || selectors > CHEAP_SELECTOR)
-                    && is_large(&cx.scope.served.cache.snapshot())
+                || (decodes || selectors > CHEAP_SELECTOR)
+                    && has_large_objects(&cx.scope.served, cx.scope.namespace())
         }
-        Verb::Get if cx.accepted == MediaTypeOptions::JSON => false,
-        Verb::Get | Verb::Update | Verb::Patch | Verb::Delete => cx
-            .scope
-            .served
-            .cache
-            .get(&cx.scope.key())
-            .is_some_and(|it| it.len() > MAX_INLINE_OBJECT),
-        Verb::Create | Verb::Other => false,
+        Verb::Get if cx.accepted == MediaTypeOptions::JSON && serves_stored_object(cx) => false,
+        Verb::Get | Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => {
+            has_large_object(&cx.scope)
+        }
+        Verb::Other => false,
     }
 }
 
-/// Whether the objects of a snapshot exceed [`MAX_INLINE_LIST`] in total.
-fn is_large(snapshot: &Snapshot) -> bool {
-    let mut bytes = 0;
-    snapshot.entries.values().any(|it| {
-        bytes += it.len();
-        bytes > MAX_INLINE_LIST
-    })
+/// Whether a read returns the stored object: neither `scale` nor the subresources that connect to a
+/// node do.
+fn serves_stored_object(cx: &RequestContext) -> bool {
+    match find_subresource(&cx.scope.served, cx.scope.version, &cx.scope.path.subresource) {
+        Some(SubresourceRoute::Scale(_)) => false,
+        Some(SubresourceRoute::Other(it)) => matches!(it.action, Action::Replace { .. }),
+        Some(SubresourceRoute::Status) | None => true,
+    }
 }
 
 async fn serve_object_or_collection(

@@ -81,12 +81,7 @@ async fn component(cx: &RequestContext, name: &str) -> Result<Object, Status> {
 async fn probe(cx: &RequestContext, port: u16) -> Result<String, String> {
     let url = format!("https://127.0.0.1:{port}/healthz");
     let failed = |why: &dyn std::fmt::Display| format!("Get \"{url}\": {why}");
-    let to = Destination {
-        server_name: "127.0.0.1".to_owned(),
-        addresses: Vec::new(),
-        trust: Trust::Insecure,
-        identity: None,
-    };
+    let to = Destination::of_url("127.0.0.1".to_owned(), Trust::Insecure);
     let request = Request::get(&url).body(Full::<Bytes>::default());
     let request = request.map_err(|error| failed(&error))?;
     let deadline = Instant::now() + PROBE_TIMEOUT;

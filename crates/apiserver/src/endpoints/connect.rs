@@ -12,6 +12,7 @@ use crate::admission;
 use crate::admission::{Attributes, Operation, OperationOptions};
 use crate::endpoints::context::RequestContext;
 use crate::http::body::Body;
+use crate::http::response;
 use crate::request::options::{parse_int, parse_uint};
 use kinds::core::node::kubelet;
 use kinds::core::pod::container_name;
@@ -120,6 +121,7 @@ fn log(cx: &RequestContext) -> Result<Response<Body>, Status> {
         // Upstream: the log of a pod that is not scheduled is empty.
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NO_CONTENT;
+        response::set_not_cacheable(response.headers_mut());
         return Ok(response);
     }
     let address = kubelet_address(cx, node)?;

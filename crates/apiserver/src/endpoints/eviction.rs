@@ -7,6 +7,8 @@ use crate::endpoints::object_response;
 use crate::http::body::Body;
 use crate::registry;
 use crate::registry::admit::AlreadyAdmitted;
+use crate::registry::large_objects::{has_large_objects, offload_if};
+use crate::registry::{ManagedFields, UpdateRequest, UpdateStrategy, WriteOutcome};
 use crate::request::options::{DeleteOptions, WriteOptions};
 use kinds::policy::eviction;
 use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
@@ -36,10 +38,43 @@ pub(crate) async fn evict(
     if eviction::needs_budget(&pod) {
         charge_budget(cx, &pod, options.dry_run).await?;
     }
+    let options = mark_as_disruption_target(cx, options).await?;
     let (namespace, name) = (cx.scope.namespace(), &cx.scope.path.name);
     // The eviction has been admitted as a whole.
     registry::delete(&cx.scope, namespace, name, &options, &AlreadyAdmitted).await?;
     Ok(object_response::success(cx, 201, None))
+}
+
+/// Records the eviction in the conditions of the pod, and returns the options of its deletion: a
+/// required resourceVersion becomes that of the changed pod. Upstream:
+/// `registry/core/pod/storage/eviction.go`, `addConditionAndDeletePod`.
+async fn mark_as_disruption_target(
+    cx: &RequestContext,
+    mut options: DeleteOptions,
+) -> Result<DeleteOptions, Status> {
+    if options.dry_run {
+        return Ok(options);
+    }
+    let now = cx.scope.storage.now();
+    let transform = |pod: &Object| {
+        registry::check_delete_preconditions(&cx.scope, pod, &options)?;
+        let mut pod = pod.clone();
+        eviction::set_disruption_target(&mut pod, &now);
+        Ok(pod)
+    };
+    let request = UpdateRequest {
+        transform: &transform,
+        strategy: UpdateStrategy::Posted,
+        admission: &AlreadyAdmitted,
+        dry_run: false,
+        managed_fields: ManagedFields::Keep,
+    };
+    let outcome = registry::update(&cx.scope, request).await?;
+    if let (Some(revision), WriteOutcome::Stored(entry)) = (&mut options.resource_version, outcome)
+    {
+        *revision = entry.revision.to_string();
+    }
+    Ok(options)
 }
 
 /// Rejects the option to delete an object that cannot be decoded. Upstream:
@@ -63,7 +98,7 @@ fn delete_options(eviction: &Object) -> Result<DeleteOptions, Status> {
 
 /// Subtracts one disruption from the budget that covers the pod, if there is one.
 async fn charge_budget(cx: &RequestContext, pod: &Object, dry_run: bool) -> Result<(), Status> {
-    let mut budgets = budgets(cx, pod);
+    let mut budgets = budgets(cx, pod).await;
     if budgets.len() > 1 {
         return Err(eviction::more_than_one_budget());
     }
@@ -87,13 +122,17 @@ async fn charge_budget(cx: &RequestContext, pod: &Object, dry_run: bool) -> Resu
     }
 }
 
-fn budgets(cx: &RequestContext, pod: &Object) -> Vec<Object> {
-    let catalog = cx.scope.storage.catalog.load();
+/// The budgets that cover the pod.
+async fn budgets(cx: &RequestContext, pod: &Object) -> Vec<Object> {
+    let catalog = cx.scope.storage.catalog.load_full();
     let Some(served) = catalog.resource("policy", "poddisruptionbudgets") else {
         return Vec::new();
     };
-    let prefix = served.key(cx.scope.namespace(), "");
-    let snapshot = served.cache.snapshot();
-    let all = snapshot.under(&prefix, None).map(|it| it.object());
-    all.filter(|it| eviction::covers(it, pod)).collect()
+    let namespace = cx.scope.namespace();
+    let search = async {
+        let (snapshot, prefix) = (served.cache.snapshot(), served.key(namespace, ""));
+        let all = snapshot.under(&prefix, None).map(|it| it.object());
+        all.filter(|it| eviction::covers(it, pod)).collect()
+    };
+    offload_if(has_large_objects(served, namespace), &cx.scope, search).await
 }

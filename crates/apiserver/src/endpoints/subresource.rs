@@ -10,6 +10,7 @@ use crate::endpoints::object_response;
 use crate::http::body::Body;
 use crate::registry;
 use crate::registry::admit::AlreadyAdmitted;
+use crate::registry::large_objects::{has_large_object, offload_if};
 use crate::registry::scope::RequestScope;
 use crate::registry::{ManagedFields, UpdateRequest, UpdateStrategy};
 use crate::request::options::{FieldValidation, WriteOptions};
@@ -52,7 +53,7 @@ pub(super) async fn update_object(
         change(&mut new, body, &now)?;
         Ok(new)
     };
-    registry::update(
+    let update = registry::update(
         scope,
         UpdateRequest {
             transform: &transform,
@@ -62,8 +63,8 @@ pub(super) async fn update_object(
             // Upstream: fields that the server changes have no manager.
             managed_fields: ManagedFields::Keep,
         },
-    )
-    .await?;
+    );
+    offload_if(has_large_object(scope), scope, update).await?;
     Ok(object_response::success(cx, 201, None))
 }
 

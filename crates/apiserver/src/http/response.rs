@@ -1,7 +1,7 @@
 //! Builds responses: documents in the negotiated media type, plain text, failures.
 
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
-use http::{Response, StatusCode, Uri};
+use http::{HeaderMap, Response, StatusCode, Uri};
 use serde::Serialize;
 
 use super::body::Body;
@@ -77,8 +77,13 @@ pub(crate) fn bytes(code: u16, content_type: &str, body: impl Into<Body>) -> Res
     *response.status_mut() = StatusCode::from_u16(code).expect("status codes are constants");
     let content_type = HeaderValue::from_str(content_type).expect("content types are constants");
     response.headers_mut().insert(CONTENT_TYPE, content_type);
-    response.headers_mut().insert("cache-control", HeaderValue::from_static("no-cache, private"));
+    set_not_cacheable(response.headers_mut());
     response
+}
+
+/// Forbids caches to store the response.
+pub(crate) fn set_not_cacheable(headers: &mut HeaderMap) {
+    headers.insert("cache-control", HeaderValue::from_static("no-cache, private"));
 }
 
 /// A response with text, as Go's standard handlers send it.

@@ -58,7 +58,7 @@ impl ClientConfig {
                 let host = uri.host().unwrap_or_default();
                 let server_name = host.trim_matches(['[', ']']).to_owned();
                 let trust = self.trust.clone();
-                Ok(Destination { server_name, addresses: Vec::new(), trust, identity: None })
+                Ok(Destination::of_url(server_name, trust))
             }
             Location::Service(service) => {
                 service.destination(resolver, self.trust.clone()).map_err(|error| error.to_string())

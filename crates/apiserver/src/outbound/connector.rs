@@ -23,7 +23,7 @@ use tls::{ConfigError, client_config};
 #[derive(Clone)]
 pub(crate) struct Connector {
     name: ServerName<'static>,
-    addresses: Vec<String>,
+    addresses: Arc<[String]>,
     config: Arc<ClientConfig>,
     /// The [`AddressIndex`] that the next connection tries first, shared by all clones.
     first: Arc<AtomicUsize>,
@@ -49,10 +49,25 @@ impl Connector {
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self {
             name,
-            addresses: to.addresses.clone(),
+            addresses: Arc::clone(&to.addresses),
             config: Arc::new(config),
             first: Arc::default(),
         })
+    }
+
+    /// The addresses to dial.
+    pub(super) fn addresses(&self) -> &Arc<[String]> {
+        &self.addresses
+    }
+
+    /// A connector with the same TLS settings and other addresses.
+    pub(super) fn with_addresses(&self, addresses: &Arc<[String]>) -> Self {
+        Self {
+            name: self.name.clone(),
+            addresses: Arc::clone(addresses),
+            config: Arc::clone(&self.config),
+            first: Arc::default(),
+        }
     }
 
     /// Begins with the next address from now on, if the connector would begin with this one.

@@ -1,5 +1,7 @@
 //! [`ServiceReference`]: a reference to the Service of a webhook or an aggregated server.
 
+use std::sync::Arc;
+
 use super::Destination;
 use machinery::Value;
 use tls::Trust;
@@ -26,7 +28,7 @@ pub(crate) enum ServiceError {
 /// Finds the addresses of services.
 pub(crate) trait ServiceResolver: Sync {
     /// The addresses of the endpoints that are ready, as `host:port`.
-    fn addresses(&self, service: &ServiceReference) -> Result<Vec<String>, ServiceError>;
+    fn addresses(&self, service: &ServiceReference) -> Result<Arc<[String]>, ServiceError>;
 }
 
 /// `service` in the configuration of a webhook, a conversion or an aggregated API.
@@ -67,6 +69,7 @@ impl ServiceReference {
         trust: Trust,
     ) -> Result<Destination, ServiceError> {
         let addresses = resolver.addresses(self)?;
-        Ok(Destination { server_name: self.host(), addresses, trust, identity: None })
+        let (server_name, port) = (self.host(), self.port);
+        Ok(Destination { server_name, port, addresses, trust, identity: None })
     }
 }

@@ -84,9 +84,9 @@ async fn server(state: &Arc<ServerState>) -> (SocketAddr, Trust) {
 async fn destination_with_silent_address() -> (Destination, TcpListener) {
     let (address, trust) = server(&Arc::default()).await;
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let addresses = [silent.local_addr().unwrap(), address].map(|it| it.to_string()).to_vec();
+    let addresses = [silent.local_addr().unwrap(), address].map(|it| it.to_string()).into();
     let server_name = "localhost".to_owned();
-    (Destination { server_name, addresses, trust, identity: None }, silent)
+    (Destination { server_name, port: 443, addresses, trust, identity: None }, silent)
 }
 
 /// Sends a request for a path with the deadline `within`; returns the status code.
@@ -126,8 +126,8 @@ async fn a_request_after_a_timeout_of_the_handshake_goes_to_the_next_address() {
 async fn connections_after_silent_request(within: Duration, waited: Duration) -> usize {
     let state = Arc::default();
     let (address, trust) = server(&state).await;
-    let (addresses, server_name) = (vec![address.to_string()], "localhost".to_owned());
-    let to = Destination { server_name, addresses, trust, identity: None };
+    let (addresses, server_name) = ([address.to_string()].into(), "localhost".to_owned());
+    let to = Destination { server_name, port: 443, addresses, trust, identity: None };
     let outbound = Outbound::default();
     let mut silent = Box::pin(request(&outbound, &to, "/silent", within));
     tokio::select! {
@@ -164,7 +164,8 @@ async fn destination(servers: &[&Arc<ServerState>]) -> Destination {
         authorities.push_str(&authority);
     }
     let (server_name, trust) = ("localhost".to_owned(), Trust::CaBundle(authorities.into()));
-    Destination { server_name, addresses, trust, identity: None }
+    let addresses = addresses.into();
+    Destination { server_name, port: 443, addresses, trust, identity: None }
 }
 
 #[tokio::test]
@@ -205,4 +206,35 @@ fn address_index(stream: &connector::Stream) -> AddressIndex {
     let mut extras = Extensions::new();
     stream.connected().get_extras(&mut extras);
     *extras.get().unwrap()
+}
+
+#[tokio::test]
+async fn changed_addresses_replace_the_pool_of_their_destination() {
+    let (first, second) = (Arc::default(), Arc::default());
+    let mut to = destination(&[&first, &second]).await;
+    let all = to.addresses.to_vec();
+    let outbound = Outbound::default();
+    for address in &all {
+        to.addresses = [address.clone()].into();
+        assert_eq!(call(&outbound, &to).await, 200);
+    }
+    assert_eq!(outbound.lock().len(), 1);
+    for state in [first, second] {
+        assert_eq!(state.connections.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[tokio::test]
+async fn the_least_recently_used_pool_is_dropped() {
+    let outbound = Outbound::default();
+    let to = |n: usize| Destination::of_url(format!("host-{n}"), Trust::Insecure);
+    for n in 0..MAX_DESTINATIONS {
+        outbound.pool(&to(n)).unwrap();
+    }
+    outbound.pool(&to(0)).unwrap();
+    outbound.pool(&to(MAX_DESTINATIONS)).unwrap();
+    let pools = outbound.lock();
+    assert_eq!(pools.len(), MAX_DESTINATIONS);
+    let kept = [0, 1, 2].map(|n| pools.contains_key(&to(n).pool_key()));
+    assert_eq!(kept, [true, false, true]);
 }

@@ -58,7 +58,7 @@ pub(crate) async fn delete(
             return Err(Status::conflict(&scope.group_resource(), name, &why));
         }
         let old = conversion::in_memory_version(scope, &entry).await?;
-        check_preconditions(scope, &old, options)?;
+        check_delete_preconditions(scope, &old, options)?;
         admission.validate(None, Some(&old)).await?;
         let (mut new, remains) = mark_for_deletion(scope, &old, options);
         let outcome = if remains {
@@ -102,7 +102,8 @@ async fn store_terminating(
     Ok(WriteOutcome::Stored(Arc::new(Entry::of(&record, scope.resource().prefix.len()))))
 }
 
-fn check_preconditions(
+/// Returns a conflict if the object is not the one that the options require.
+pub(crate) fn check_delete_preconditions(
     scope: &RequestScope,
     old: &Object,
     options: &DeleteOptions,

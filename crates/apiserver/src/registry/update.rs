@@ -254,6 +254,9 @@ fn prepare(scope: &RequestScope, new: &mut Object, old: &Object, strategy: Updat
         UpdateStrategy::Subresource { prepare, .. } => prepare(new, old),
         UpdateStrategy::Posted => {}
     }
+    if matches!(strategy, UpdateStrategy::Status | UpdateStrategy::Subresource { .. }) {
+        (resource.strategy.set_status_times)(new, old, &scope.storage.now());
+    }
     let counts_generation =
         resource.strategy.generation && !matches!(strategy, UpdateStrategy::Posted);
     let ignores_status = has_status_subresource || !resource.conventions.generation_counts_status;

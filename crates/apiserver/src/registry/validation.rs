@@ -73,7 +73,9 @@ pub(crate) fn validate_create(scope: &RequestScope, object: &Object, errors: &mu
         Some(validate) => validate(object, None, &resource.api_version(scope.version()), errors),
         None => (resource.strategy.validate)(object, errors),
     }
-    run_hook(scope, object, None, errors);
+    if let Some(validate) = scope.served.hooks.validate {
+        validate(&scope.storage, object, None, errors);
+    }
 }
 
 /// Validates an update. An uninitialized object is validated as a new one, so that immutable fields
@@ -115,15 +117,14 @@ pub(crate) fn validate_update(
         (UpdateStrategy::Subresource { validate, .. }, _) => validate(new, old, errors),
         (UpdateStrategy::Posted, _) => {}
     }
-    if matches!(strategy, UpdateStrategy::Main) {
-        run_hook(scope, new, Some(old), errors);
-    }
-}
-
-/// Runs the validation hook of the resource, if it has one.
-fn run_hook(scope: &RequestScope, new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
-    if let Some(validate) = scope.served.hooks.validate {
-        validate(&scope.storage, new, old, errors);
+    let hooks = &scope.served.hooks;
+    let hook = match strategy {
+        UpdateStrategy::Main => hooks.validate,
+        UpdateStrategy::Status => hooks.validate_status,
+        UpdateStrategy::Subresource { .. } | UpdateStrategy::Posted => None,
+    };
+    if let Some(validate) = hook {
+        validate(&scope.storage, new, Some(old), errors);
     }
 }
 

@@ -15,6 +15,8 @@ pub(crate) struct Hooks {
     /// Validation that the kind cannot do because it needs more than the object, such as the
     /// compilation of expressions or the other CRDs.
     pub validate: Option<Validate>,
+    /// The same for updates of `/status`.
+    pub validate_status: Option<Validate>,
 }
 
 /// Validates a new object, or a changed object against the old one.

@@ -1,90 +1,302 @@
-//! Resolves a reference to a Service to the addresses of its endpoints. No kube-proxy is assumed to
-//! run on this machine, so requests go to the endpoints directly.
+//! [`ResolvedServices`]: resolves a reference to a Service to the addresses of its endpoints. No
+//! kube-proxy is assumed to run on this machine, so requests go to the endpoints directly.
+//!
+//! Invariants:
+//! - a service is resolved once for each state of its objects, even if several requests need it;
+//! - the work of a resolution and the number of addresses are limited.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use serde::{Deserialize, Deserializer};
 
 use super::Storage;
+use crate::cache::watch_cache::{Entry, Snapshot};
 use crate::outbound::service::{ServiceError, ServiceReference, ServiceResolver};
-use machinery::{Object, Value};
+use keel::blocking;
+use store::Revision;
+
+/// The maximum number of addresses of a service.
+const MAX_ADDRESSES: usize = 100;
+
+/// The maximum size of the endpoint slices that are read for a service. Slices without ready
+/// endpoints count as well.
+const MAX_SLICE_BYTES: usize = 16 << 20;
+
+/// The maximum size of the objects of a service that are read on the calling worker.
+const MAX_INLINE_BYTES: usize = 256 << 10;
+
+/// The maximum number of cached services; the cache is emptied when it is exceeded.
+const MAX_SERVICES: usize = 1024;
+
+/// See the [module documentation](self).
+#[derive(Debug, Default)]
+pub(crate) struct ResolvedServices {
+    /// By namespace, name and port. Held for lookups only, never while objects are read.
+    by_reference: Mutex<HashMap<(String, String, u16), Resolved>>,
+}
+
+type Resolution = Result<Arc<[String]>, ServiceError>;
+
+#[derive(Debug)]
+struct Resolved {
+    /// The revisions of the snapshots in which the objects of the service were last looked up.
+    snapshots: [Revision; 3],
+    /// A hash of the revisions of the objects of the service.
+    state: u64,
+    resolution: Arc<OnceLock<Resolution>>,
+}
+
+/// The objects of one service.
+struct ServiceObjects<'a> {
+    service: Option<&'a Arc<Entry>>,
+    slices: Vec<&'a Arc<Entry>>,
+    endpoints: Option<&'a Arc<Entry>>,
+}
 
 impl ServiceResolver for Storage {
-    fn addresses(&self, reference: &ServiceReference) -> Result<Vec<String>, ServiceError> {
+    fn addresses(&self, reference: &ServiceReference) -> Resolution {
         let catalog = self.catalog.load();
         let builtin = |group: &str, plural: &str| {
-            Arc::clone(catalog.resource(group, plural).expect("the kind is built in"))
+            let served = catalog.resource(group, plural).expect("the kind is built in");
+            let key = |name: &str| served.key(&reference.namespace, name);
+            (served.cache.snapshot(), key(&reference.name), key(""))
         };
-        let services = builtin("", "services");
-        let Some(service) =
-            services.cache.get(&services.key(&reference.namespace, &reference.name))
-        else {
+        let (services, service_key, _) = builtin("", "services");
+        let (slices, _, slices_prefix) = builtin("discovery.k8s.io", "endpointslices");
+        let (endpoints, endpoints_key, _) = builtin("", "endpoints");
+        let snapshots = [&services, &slices, &endpoints].map(|it| it.revision);
+        if let Some(known) = self.resolved_services.current(reference, snapshots) {
+            return known;
+        }
+        let objects = ServiceObjects {
+            service: find(&services, &service_key),
+            slices: slices
+                .under(&slices_prefix, None)
+                .filter(|it| it.label("kubernetes.io/service-name") == Some(&*reference.name))
+                .collect(),
+            endpoints: find(&endpoints, &endpoints_key),
+        };
+        let slot = self.resolved_services.slot(reference, snapshots, objects.state());
+        let resolve = || slot.get_or_init(|| objects.resolve(reference)).clone();
+        if objects.len() > MAX_INLINE_BYTES { blocking(resolve) } else { resolve() }
+    }
+}
+
+fn find<'a>(snapshot: &'a Snapshot, key: &str) -> Option<&'a Arc<Entry>> {
+    snapshot.entries.get(key).map(|it| &**it)
+}
+
+impl ResolvedServices {
+    /// The resolution of a service, if no service has changed since then.
+    fn current(
+        &self,
+        reference: &ServiceReference,
+        snapshots: [Revision; 3],
+    ) -> Option<Resolution> {
+        let by_reference = self.lock();
+        let found = by_reference.get(&key(reference))?;
+        (found.snapshots == snapshots).then(|| found.resolution.get().cloned())?
+    }
+
+    /// The place for the resolution of a service whose objects are in `state`.
+    fn slot(
+        &self,
+        reference: &ServiceReference,
+        snapshots: [Revision; 3],
+        state: u64,
+    ) -> Arc<OnceLock<Resolution>> {
+        let mut by_reference = self.lock();
+        if by_reference.len() >= MAX_SERVICES {
+            by_reference.clear();
+        }
+        let resolved = by_reference.entry(key(reference)).or_insert_with(|| Resolved {
+            snapshots,
+            state,
+            resolution: Arc::default(),
+        });
+        if resolved.state != state {
+            resolved.resolution = Arc::default();
+        }
+        (resolved.snapshots, resolved.state) = (snapshots, state);
+        Arc::clone(&resolved.resolution)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String, u16), Resolved>> {
+        self.by_reference.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn key(reference: &ServiceReference) -> (String, String, u16) {
+    (reference.namespace.clone(), reference.name.clone(), reference.port)
+}
+
+impl ServiceObjects<'_> {
+    fn all(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.service.into_iter().chain(self.slices.iter().copied()).chain(self.endpoints)
+    }
+
+    /// A hash of the revisions of the objects.
+    fn state(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.all().for_each(|it| it.revision.hash(&mut hasher));
+        hasher.finish()
+    }
+
+    /// The size of the objects.
+    fn len(&self) -> usize {
+        self.all().map(|it| it.len()).sum()
+    }
+
+    fn resolve(&self, reference: &ServiceReference) -> Resolution {
+        let Some(service) = self.service else {
             return Err(ServiceError::ServiceNotFound(reference.name.clone()));
         };
-        let service = service.object_as_stored();
-        if service.str_at(&["spec", "type"]) == "ExternalName" {
-            let name = service.str_at(&["spec", "externalName"]);
-            return Ok(vec![format!("{name}:{}", reference.port)]);
+        let Service { spec } = service.read().unwrap_or_default();
+        if spec.kind == "ExternalName" {
+            return Ok([format!("{}:{}", spec.external_name, reference.port)].into());
         }
-        let ports = items(service.get(&["spec", "ports"]));
-        let mut ports = ports.filter(|it| it["port"].as_u64() == Some(reference.port.into()));
-        let Some(port) = ports.next().map(|it| it["name"].as_str().unwrap_or_default()) else {
+        let mut ports = spec.ports.into_iter();
+        let Some(port) = ports.find(|it| it.port == Some(reference.port)) else {
             return Err(ServiceError::PortNotFound {
                 service: reference.name.clone(),
                 port: reference.port,
             });
         };
-        let slices = builtin("discovery.k8s.io", "endpointslices");
-        let snapshot = slices.cache.snapshot();
-        let label = "kubernetes.io/service-name";
-        let mut addresses: Vec<String> = snapshot
-            .under(&slices.key(&reference.namespace, ""), None)
-            .filter(|it| it.label(label) == Some(&*reference.name))
-            .flat_map(|slice| slice_addresses(&slice.object_as_stored(), port))
-            .collect();
+        let mut addresses = Vec::new();
+        let mut bytes = 0;
+        for slice in &self.slices {
+            bytes += slice.len();
+            if bytes > MAX_SLICE_BYTES || addresses.len() >= MAX_ADDRESSES {
+                break;
+            }
+            addresses.extend(slice_addresses(slice.read().unwrap_or_default(), &port.name));
+        }
         if addresses.is_empty() {
-            let endpoints = builtin("", "endpoints");
-            let entry = endpoints.cache.get(&endpoints.key(&reference.namespace, &reference.name));
-            addresses.extend(
-                entry.iter().flat_map(|it| endpoints_addresses(&it.object_as_stored(), port)),
-            );
+            let endpoints: Option<Endpoints> = self.endpoints.and_then(|it| it.read());
+            addresses = endpoints_addresses(endpoints.unwrap_or_default(), &port.name);
         }
         if addresses.is_empty() {
             return Err(ServiceError::NoEndpoints(reference.name.clone()));
         }
-        Ok(addresses)
+        addresses.truncate(MAX_ADDRESSES);
+        Ok(addresses.into())
     }
 }
 
-fn items(list: Option<&Value>) -> impl Iterator<Item = &Value> {
-    list.and_then(Value::as_array).into_iter().flatten()
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Service {
+    #[serde(deserialize_with = "null_as_default")]
+    spec: ServiceSpec,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ServiceSpec {
+    #[serde(rename = "type")]
+    #[serde(deserialize_with = "null_as_default")]
+    kind: String,
+    #[serde(rename = "externalName")]
+    #[serde(deserialize_with = "null_as_default")]
+    external_name: String,
+    #[serde(deserialize_with = "null_as_default")]
+    ports: Vec<Port>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Port {
+    #[serde(deserialize_with = "null_as_default")]
+    name: String,
+    port: Option<u16>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct EndpointSlice {
+    #[serde(deserialize_with = "null_as_default")]
+    ports: Vec<Port>,
+    #[serde(deserialize_with = "null_as_default")]
+    endpoints: Vec<Endpoint>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Endpoint {
+    #[serde(deserialize_with = "null_as_default")]
+    addresses: Vec<String>,
+    #[serde(deserialize_with = "null_as_default")]
+    conditions: Conditions,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Conditions {
+    ready: Option<bool>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Endpoints {
+    #[serde(deserialize_with = "null_as_default")]
+    subsets: Vec<Subset>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Subset {
+    #[serde(deserialize_with = "null_as_default")]
+    ports: Vec<Port>,
+    #[serde(deserialize_with = "null_as_default")]
+    addresses: Vec<EndpointAddress>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct EndpointAddress {
+    #[serde(deserialize_with = "null_as_default")]
+    ip: String,
+}
+
+/// Reads null like an absent field.
+fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 /// The port number of the port with this name.
-fn port_number(ports: Option<&Value>, name: &str) -> Option<u64> {
-    let mut named = items(ports).filter(|it| it["name"].as_str().unwrap_or_default() == name);
-    named.find_map(|it| it["port"].as_u64())
+fn port_number(ports: &[Port], name: &str) -> Option<u16> {
+    ports.iter().filter(|it| it.name == name).find_map(|it| it.port)
 }
 
-fn address(ip: &str, port: u64) -> String {
+fn address(ip: &str, port: u16) -> String {
     if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 
-/// The addresses of the ready endpoints in a slice, at the port with this name.
-fn slice_addresses(slice: &Object, port: &str) -> Vec<String> {
-    let Some(port) = port_number(slice.map().get("ports"), port) else { return Vec::new() };
-    items(slice.map().get("endpoints"))
-        .filter(|it| it["conditions"]["ready"] != Value::Bool(false))
-        .flat_map(|it| items(it.get("addresses")))
-        .filter_map(Value::as_str)
-        .map(|ip| address(ip, port))
+/// The first addresses of the ready endpoints in a slice, at the port with this name.
+fn slice_addresses(slice: EndpointSlice, port: &str) -> Vec<String> {
+    let Some(port) = port_number(&slice.ports, port) else {
+        return Vec::new();
+    };
+    let endpoints = slice.endpoints.into_iter();
+    endpoints
+        .filter(|it| it.conditions.ready != Some(false))
+        .flat_map(|it| it.addresses)
+        .take(MAX_ADDRESSES)
+        .map(|ip| address(&ip, port))
         .collect()
 }
 
-fn endpoints_addresses(endpoints: &Object, port: &str) -> Vec<String> {
+/// The first addresses in an Endpoints object, at the port with this name.
+fn endpoints_addresses(endpoints: Endpoints, port: &str) -> Vec<String> {
     let mut found = Vec::new();
-    for subset in items(endpoints.map().get("subsets")) {
-        let Some(port) = port_number(subset.get("ports"), port) else { continue };
-        let addresses = items(subset.get("addresses")).filter_map(|it| it["ip"].as_str());
-        found.extend(addresses.map(|ip| address(ip, port)));
+    for subset in endpoints.subsets {
+        let Some(port) = port_number(&subset.ports, port) else { continue };
+        let room = MAX_ADDRESSES - found.len();
+        found.extend(subset.addresses.iter().take(room).map(|it| address(&it.ip, port)));
     }
     found
 }
@@ -92,21 +304,30 @@ fn endpoints_addresses(endpoints: &Object, port: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use machinery::json;
+    use machinery::{Value, json};
+
+    fn slice(endpoints: &Value) -> EndpointSlice {
+        let ports = json!([{"name": "metrics", "port": 9}, {"name": "hook", "port": 8443}]);
+        serde_json::from_value(json!({"ports": ports, "endpoints": endpoints})).unwrap()
+    }
 
     #[test]
     fn only_ready_endpoints_are_used_at_the_named_port() {
-        let slice = json!({
-            "ports": [{"name": "metrics", "port": 9}, {"name": "hook", "port": 8443}],
-            "endpoints": [
-                {"addresses": ["10.0.0.1"]},
-                {"addresses": ["10.0.0.2"], "conditions": {"ready": false}},
-                {"addresses": ["fd00::1"], "conditions": {"ready": true}},
-            ],
-        });
-        let slice = Object::from_value(slice).unwrap();
-        assert_eq!(slice_addresses(&slice, "hook"), ["10.0.0.1:8443", "[fd00::1]:8443"]);
-        assert!(slice_addresses(&slice, "absent").is_empty());
+        let endpoints = json!([
+            {"addresses": ["10.0.0.1"]},
+            {"addresses": ["10.0.0.2"], "conditions": {"ready": false}},
+            {"addresses": ["fd00::1"], "conditions": {"ready": true}},
+        ]);
+        let found = slice_addresses(slice(&endpoints), "hook");
+        assert_eq!(found, ["10.0.0.1:8443", "[fd00::1]:8443"]);
+        assert!(slice_addresses(slice(&endpoints), "absent").is_empty());
+    }
+
+    #[test]
+    fn the_number_of_addresses_is_limited() {
+        let addresses: Vec<String> = (0..1000).map(|n| format!("10.0.0.{n}")).collect();
+        let found = slice_addresses(slice(&json!([{"addresses": addresses}])), "hook");
+        assert_eq!(found.len(), MAX_ADDRESSES);
     }
 
     #[test]
@@ -115,7 +336,20 @@ mod tests {
             {"ports": [{"port": 443}], "addresses": [{"ip": "10.0.0.1"}]},
             {"ports": [{"port": 1, "name": "x"}], "addresses": [{"ip": "10.0.0.2"}]},
         ]});
-        let endpoints = Object::from_value(endpoints).unwrap();
-        assert_eq!(endpoints_addresses(&endpoints, ""), ["10.0.0.1:443"]);
+        let endpoints = serde_json::from_value(endpoints).unwrap();
+        assert_eq!(endpoints_addresses(endpoints, ""), ["10.0.0.1:443"]);
+    }
+
+    #[test]
+    fn a_service_is_resolved_again_only_when_its_objects_change() {
+        let services = ResolvedServices::default();
+        let reference = ServiceReference::from_value(&json!({"namespace": "n", "name": "s"}));
+        let first = services.slot(&reference, [1, 1, 1], 7);
+        assert_eq!(services.current(&reference, [1, 1, 1]), None);
+        first.set(Ok(["a:1".to_owned()].into())).unwrap();
+        assert!(services.current(&reference, [1, 1, 1]).is_some());
+        assert_eq!(services.current(&reference, [1, 2, 1]), None);
+        assert!(Arc::ptr_eq(&first, &services.slot(&reference, [1, 2, 1], 7)));
+        assert!(!Arc::ptr_eq(&first, &services.slot(&reference, [1, 3, 1], 8)));
     }
 }

@@ -41,7 +41,10 @@ async fn weather(request: Request<Bytes>) -> Response<Bytes> {
                 .headers()
                 .iter()
                 .filter(|(name, _)| {
-                    name.as_str().starts_with("x-remote") || *name == "authorization"
+                    let name = name.as_str();
+                    name.starts_with("x-remote")
+                        || name.starts_with("x-forwarded")
+                        || name == "authorization"
                 })
                 .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
                 .collect();
@@ -97,20 +100,30 @@ where
 
 #[tokio::test]
 async fn requests_are_proxied_with_the_identity_of_their_user() {
-    let (plane, _server) = registered().await;
+    let (plane, server) = registered().await;
     let alice = User::authenticated("alice", "", vec!["system:masters".to_owned()]);
     let alice = plane.as_user(alice).with_header("authorization", "Basic c2VjcmV0");
     let alice = alice.with_header("x-remote-group", "root");
+    let host = format!("x-forwarded-host: localhost:{}", server.address.port());
     let (code, seen) =
         alice.post("/apis/weather.example/v1/reports?dryRun=All", &json!({"rain": true})).await;
     assert_eq!(code, 418);
     let expected = json!({
         "method": "POST", "address": "/apis/weather.example/v1/reports?dryRun=All",
         "headers": ["x-remote-user: alice", "x-remote-group: system:masters",
-            "x-remote-group: system:authenticated"],
+            "x-remote-group: system:authenticated", host, "x-forwarded-proto: https",
+            "x-forwarded-uri: /apis/weather.example/v1/reports"],
         "body": "{\"rain\":true}",
     });
     assert_eq!(seen, expected);
+}
+
+#[tokio::test]
+async fn responses_of_an_aggregated_server_are_not_cached() {
+    let (plane, _server) = registered().await;
+    let path = "/apis/weather.example/v1/reports";
+    let reply = plane.send(http::Method::GET, path, "", String::new()).await;
+    assert_eq!(reply.headers["cache-control"], "no-cache, private");
 }
 
 #[tokio::test]

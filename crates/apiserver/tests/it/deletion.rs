@@ -223,3 +223,34 @@ async fn an_eviction_must_have_the_name_of_its_pod() {
     );
     assert_eq!(plane.get(&format!("{PODS}/p")).await.0, 200);
 }
+
+#[tokio::test]
+async fn an_evicted_pod_has_the_condition_disruption_target() {
+    let plane = TestEnv::start().await;
+    let mut sent = pod("p", "n");
+    sent["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    plane.create(PODS, &sent).await;
+    let (path, eviction) = (format!("{PODS}/p"), format!("{PODS}/p/eviction"));
+    let evict = |options: Value| {
+        json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"},
+            "deleteOptions": options})
+    };
+    assert_eq!(plane.post(&eviction, &evict(json!({"dryRun": ["All"]}))).await.0, 201);
+    let other = evict(json!({"preconditions": {"uid": "other"}}));
+    assert_eq!(plane.post(&eviction, &other).await.0, 409);
+    let before = plane.read(&path).await;
+    assert_eq!(before["status"]["conditions"], Value::Null);
+    let revision = &before["metadata"]["resourceVersion"];
+    let this = evict(json!({"preconditions": {"resourceVersion": revision}}));
+    assert_eq!(plane.post(&eviction, &this).await.0, 201);
+    let evicted = plane.read(&path).await;
+    assert_ne!(evicted["metadata"]["deletionTimestamp"], Value::Null);
+    let time = &evicted["status"]["conditions"][0]["lastTransitionTime"];
+    assert_ne!(*time, Value::Null);
+    assert_eq!(
+        evicted["status"]["conditions"],
+        json!([{"type": "DisruptionTarget", "status": "True", "lastProbeTime": null,
+            "lastTransitionTime": time, "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting"}])
+    );
+}

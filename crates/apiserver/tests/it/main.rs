@@ -41,6 +41,8 @@ mod policies;
 mod policy_types;
 mod expression_variables;
 mod unstored;
+mod status_times;
+mod admin_access;
 mod admission_plugins;
 mod authentication;
 mod authorizers;

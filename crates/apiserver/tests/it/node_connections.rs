@@ -57,6 +57,17 @@ async fn a_log_needs_a_container_and_a_node() {
 }
 
 #[tokio::test]
+async fn an_empty_log_is_not_cached() {
+    let plane = plane().await;
+    let path = format!("{PODS}/one/log");
+    let reply = plane.send(Method::GET, &path, "", String::new()).await;
+    assert_eq!(
+        (reply.code, &reply.headers["cache-control"]),
+        (204, &"no-cache, private".parse().unwrap())
+    );
+}
+
+#[tokio::test]
 async fn the_options_of_a_log_are_validated() {
     let plane = plane().await;
     let invalid = |name: &str, why: &str| format!("PodLogOptions \"{name}\" is invalid: {why}");

@@ -12,7 +12,7 @@ use rcgen::{CertificateParams, KeyPair};
 use testenv::media_type::{JSON, MERGE_PATCH};
 use testenv::{Client, TestEnv};
 
-use crate::objects::{MAPS, map};
+use crate::objects::{CONFIG_MAPS, config_map};
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
@@ -206,7 +206,7 @@ async fn an_object_is_created_only_with_the_permission_to_create_it() {
         let path = format!("{path}/a?fieldManager=m");
         client.patch(&path, APPLY_PATCH, &config(kind)).await
     };
-    let refused = refusal(apply(&alice, MAPS, "ConfigMap").await);
+    let refused = refusal(apply(&alice, CONFIG_MAPS, "ConfigMap").await);
     let message = r#"configmaps "a" is forbidden: User "alice" cannot create resource "configmaps" in API group "" in the namespace "default": rights: not listed"#;
     assert_eq!(refused, (403, message.to_owned()));
     let refused = refusal(apply(&alice, "/api/v1/namespaces", "Namespace").await);
@@ -219,9 +219,9 @@ async fn an_object_is_created_only_with_the_permission_to_create_it() {
     // The validation of the object precedes the authorization.
     let invalid = json!({"metadata": {"name": "a"}, "spec": {"leaseDurationSeconds": -1}});
     assert_eq!(alice.put(LEASE, &invalid).await.0, 422);
-    assert_eq!(apply(&plane, MAPS, "ConfigMap").await.0, 201);
+    assert_eq!(apply(&plane, CONFIG_MAPS, "ConfigMap").await.0, 201);
     assert_eq!(plane.put(LEASE, &lease).await.0, 201);
-    assert_eq!(apply(&alice, MAPS, "ConfigMap").await.0, 200, "the object exists");
+    assert_eq!(apply(&alice, CONFIG_MAPS, "ConfigMap").await.0, 200, "the object exists");
 }
 
 #[tokio::test]
@@ -263,12 +263,12 @@ async fn a_certificate_signing_request_is_approved_and_signed_with_permission_on
 #[tokio::test]
 async fn a_refused_owner_reference_has_the_reason_of_the_authorizer() {
     let (plane, alice) = plane(&["create configmaps"]).await;
-    let owner = plane.create(MAPS, &map("owner", &json!({}))).await;
-    let mut owned = map("owned", &json!({}));
+    let owner = plane.create(CONFIG_MAPS, &config_map("owner", &json!({}))).await;
+    let mut owned = config_map("owned", &json!({}));
     owned["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "ConfigMap",
         "name": "owner", "uid": owner["metadata"]["uid"], "blockOwnerDeletion": true}]);
     let message = r#"configmaps "owned" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: rights: not listed, <nil>"#;
-    assert_eq!(refusal(alice.post(MAPS, &owned).await), (403, message.to_owned()));
+    assert_eq!(refusal(alice.post(CONFIG_MAPS, &owned).await), (403, message.to_owned()));
 }
 
 #[tokio::test]

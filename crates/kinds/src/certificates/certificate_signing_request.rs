@@ -42,6 +42,7 @@ static STRATEGY: Strategy = Strategy {
         keep_status(new, old);
     },
     prepare_status: conditions::prepare_status,
+    set_status_times: conditions::set_times,
     validate,
     validate_update: conditions::validate_update,
     validate_status: conditions::validate_status,

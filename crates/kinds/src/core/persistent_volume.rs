@@ -34,6 +34,7 @@ static STRATEGY: Strategy = Strategy {
     prepare_create,
     prepare_update: keep_status,
     prepare_status,
+    set_status_times,
     validate: validate::validate,
     validate_update: validate::validate_update,
     returns_deleted: true,
@@ -143,6 +144,16 @@ fn prepare_status(new: &mut Object, old: &Object) {
     }
 }
 
+/// Sets the time of the last phase transition if the phase changes and the client has not set another
+/// time.
+fn set_status_times(new: &mut Object, old: &Object, now: &str) {
+    let phase = |it: &Object| it.str_at(&["status", "phase"]).to_owned();
+    let time = |it: &Object| it.str_at(&["status", "lastPhaseTransitionTime"]).to_owned();
+    if phase(new) != phase(old) && (time(new).is_empty() || time(new) == time(old)) {
+        new.map_at(&["status"]).insert("lastPhaseTransitionTime".to_owned(), now.into());
+    }
+}
+
 fn warnings(object: &Object) -> Vec<String> {
     const ANNOTATIONS: [(&str, &str); 2] = [
         (CLASS_ANNOTATION, r#"deprecated since v1.8; use "storageClassName" attribute instead"#),
@@ -196,6 +207,22 @@ mod tests {
                 "spec": {"hostPath": {"path": "/x", "type": ""}, "persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"},
                 "status": {"phase": "Pending", "lastPhaseTransitionTime": "2024-05-06T07:08:09Z"}})
         );
+    }
+
+    #[test]
+    fn a_change_of_the_phase_sets_its_time() {
+        let volume = |phase: &str, time: &str| {
+            object(json!({"status": {"phase": phase, "lastPhaseTransitionTime": time}}))
+        };
+        let old = volume("Pending", "1");
+        let time_of = |mut new: Object| {
+            set_status_times(&mut new, &old, "2");
+            new.str_at(&["status", "lastPhaseTransitionTime"]).to_owned()
+        };
+        assert_eq!(time_of(volume("Pending", "1")), "1");
+        assert_eq!(time_of(volume("Bound", "1")), "2");
+        assert_eq!(time_of(volume("Bound", "7")), "7");
+        assert_eq!(time_of(object(json!({"status": {"phase": "Bound"}}))), "2");
     }
 
     #[test]

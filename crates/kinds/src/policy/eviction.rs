@@ -1,9 +1,9 @@
 //! Evictions: whether a disruption budget allows one, and its record in the budget's status.
 
 use super::pod_disruption_budget::selects;
-use machinery::fields::{entries, list, number, text, top};
+use machinery::fields::{entries, list, list_mut, number, text, top};
 use machinery::status::Cause;
-use machinery::{GroupResource, Object, Reason, Status, Value};
+use machinery::{GroupResource, Object, Reason, Status, Value, json};
 use types::columns::condition;
 
 /// The number of disrupted pods that a budget may list before its controller has processed them.
@@ -82,6 +82,23 @@ pub fn record_disruption(budget: &mut Object, pod: &str, now: &str) {
     budget.map_at(&["status", "disruptedPods"]).insert(pod.to_owned(), now.into());
 }
 
+/// Sets the condition `DisruptionTarget` of a pod that is evicted at the time `now`.
+pub fn set_disruption_target(pod: &mut Object, now: &str) {
+    let conditions = list_mut(pod.map_at(&["status"]), "conditions");
+    let index = conditions.iter().position(|it| text(it, "type") == "DisruptionTarget");
+    let old = index.map(|it| &conditions[it]).filter(|it| text(it, "status") == "True");
+    let since = old.map_or(now, |it| text(it, "lastTransitionTime"));
+    let condition = json!({
+        "type": "DisruptionTarget", "status": "True",
+        "lastProbeTime": null, "lastTransitionTime": since,
+        "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
+    });
+    match index {
+        Some(index) => conditions[index] = condition,
+        None => conditions.push(condition),
+    }
+}
+
 /// Why a budget allows no disruption.
 fn refusal_reason(name: &str, status: &Value) -> String {
     let (healthy, wanted) = (number(status, "currentHealthy"), number(status, "desiredHealthy"));
@@ -115,7 +132,6 @@ fn with_cause(mut status: Status, message: String) -> Status {
 mod tests {
     use super::*;
     use crate::validation::testing::object;
-    use machinery::json;
 
     fn pod(ready: &str) -> Object {
         object(json!({"metadata": {"name": "p", "labels": {"app": "a"}},

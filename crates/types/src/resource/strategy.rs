@@ -17,6 +17,9 @@ pub struct Strategy {
     pub prepare_update: fn(&mut Object, &Object),
     /// The same for an update of `/status`.
     pub prepare_status: fn(&mut Object, &Object),
+    /// Sets the times of changes of the status, after `prepare_status` or the preparation of another
+    /// subresource: (new, old, current time).
+    pub set_status_times: fn(&mut Object, &Object, &str),
     /// Validates a new object; metadata is validated elsewhere.
     pub validate: fn(&Object, &mut ErrorList),
     /// Validates a change. It validates the whole new object too, unless the kind does not re-check
@@ -172,6 +175,7 @@ impl Strategy {
         prepare_create: |_| {},
         prepare_update: |_, _| {},
         prepare_status: keep_all_but_status,
+        set_status_times: |_, _, _| {},
         validate: |_, _| {},
         validate_update: |_, _, _| {},
         validate_status: |_, _, _| {},

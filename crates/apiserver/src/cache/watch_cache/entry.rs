@@ -22,7 +22,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::de::Deserialize;
+use serde::de::{Deserialize, DeserializeOwned};
 use serde_json::value::RawValue;
 
 use super::label_mask::LabelMask;
@@ -172,6 +172,11 @@ impl Entry {
         }
     }
 
+    /// The uid of the owner that controls the object, read from its metadata only.
+    pub(crate) fn controller_uid(&self) -> Option<String> {
+        layout::controller_uid(&self.bytes, self.layout)
+    }
+
     /// The number of its bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
@@ -225,6 +230,12 @@ impl Entry {
         let mut object = self.object_as_stored();
         object.set_meta("resourceVersion", self.revision.to_string());
         object
+    }
+
+    /// Some fields of the object; None if they have other types. The other fields are skipped, which
+    /// is much faster than parsing them.
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_slice(&self.bytes).ok()
     }
 
     /// The parsed object as it is stored, without a resourceVersion.

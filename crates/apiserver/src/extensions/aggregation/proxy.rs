@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use futures_util::stream;
 use http::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, LOCATION,
-    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, TE, TRAILER,
+    AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue,
+    LOCATION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts as Head;
@@ -68,9 +68,10 @@ impl Aggregation {
             .uri(format!("{}{path}", remote.service.origin()))
             .body(Full::new(body));
         let Ok(mut request) = request else { return response::text(400, "bad address\n") };
-        let Some(headers) = headers(&head.headers, user) else {
+        let Some(mut headers) = headers(&head.headers, user) else {
             return response::text(500, "the user cannot be written as headers\n");
         };
+        add_forwarded(&mut headers, to.addresses.first(), head.uri.path());
         *request.headers_mut() = headers;
         match self.storage.outbound.open(&to, request, Deadline::of(head)).await {
             // Upstream: a client that follows a redirect would send its credentials to its target.
@@ -88,6 +89,19 @@ impl Aggregation {
         let mut to = remote.service.destination(&*self.storage, remote.trust.clone())?;
         to.identity = Some(self.identity.clone());
         Ok(to)
+    }
+}
+
+/// Sets the headers of a reverse proxy. Upstream: `apimachinery/pkg/util/proxy/transport.go`; the
+/// host is that of the aggregated server, to which the request has been redirected before.
+fn add_forwarded(headers: &mut HeaderMap, address: Option<&String>, path: &str) {
+    let host = address.map_or("", String::as_str);
+    let values = [("host", host), ("proto", "https"), ("uri", path)];
+    for (name, value) in values.into_iter().filter(|(_, value)| !value.is_empty()) {
+        let name = HeaderName::from_bytes(format!("x-forwarded-{name}").as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
+            headers.insert(name, value);
+        }
     }
 }
 
@@ -148,6 +162,13 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
 fn forward_response(response: Response<Incoming>) -> Response<Body> {
     let (mut head, body) = response.into_parts();
     remove_hop_by_hop(&mut head.headers);
+    // Upstream: this server's header precedes that of the aggregated server.
+    let cache_control: Vec<HeaderValue> =
+        head.headers.get_all(CACHE_CONTROL).iter().cloned().collect();
+    response::set_not_cacheable(&mut head.headers);
+    for value in cache_control {
+        head.headers.append(CACHE_CONTROL, value);
+    }
     let body = stream::unfold(Some(body), |body| async move {
         let mut body = body?;
         loop {

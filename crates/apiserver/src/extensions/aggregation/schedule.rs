@@ -198,13 +198,9 @@ mod tests {
         if address.is_empty() {
             return Err(ServiceError::NoEndpoints("a".to_owned()));
         }
-        let addresses = vec![address.to_owned()];
-        Ok(Destination {
-            server_name: "a".to_owned(),
-            addresses,
-            trust: Trust::Insecure,
-            identity: None,
-        })
+        let mut destination = Destination::of_url("a".to_owned(), Trust::Insecure);
+        destination.addresses = [address.to_owned()].into();
+        Ok(destination)
     }
 
     #[test]

@@ -29,3 +29,22 @@ async fn a_client_certificate_for_system_masters_is_refused() {
     let created = plane.create(REQUESTS, &request("readers", signer)).await;
     assert_eq!(created["spec"]["username"], "sampan-admin");
 }
+
+#[tokio::test]
+async fn conditions_of_a_request_get_the_times_that_they_lack() {
+    let plane = TestEnv::start().await;
+    plane.create(REQUESTS, &request("readers", "kubernetes.io/kube-apiserver-client")).await;
+    let condition = json!({"type": "Approved", "status": "True", "reason": "r", "message": "m"});
+    let approval = json!({"status": {"conditions": [condition]}});
+    let approved = plane.merge(&format!("{REQUESTS}/a/approval"), &approval).await;
+    let stored = &approved["status"]["conditions"][0];
+    assert_ne!(stored["lastUpdateTime"], Value::Null);
+    assert_eq!(stored["lastUpdateTime"], stored["lastTransitionTime"]);
+    let old = "2001-01-01T00:00:00Z";
+    let failed = json!({"type": "Failed", "status": "True", "lastUpdateTime": old});
+    let status = json!({"status": {"conditions": [stored, failed]}});
+    let changed = plane.merge(&format!("{REQUESTS}/a/status"), &status).await;
+    let failed = &changed["status"]["conditions"][1];
+    assert_eq!(failed["lastUpdateTime"], old);
+    assert_ne!(failed["lastTransitionTime"], Value::Null);
+}

@@ -1,9 +1,16 @@
 //! Requests while large limit ranges and quotas exist, in the same or in another namespace.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use tokio::time::Instant;
+
 use super::{TICKS, TestRequest, cpu_time, thread_cpu_time};
 use crate::objects::{CONFIG_MAPS, config_map};
 use machinery::{Map, Value, json};
 use testenv::TestEnv;
+use testenv::media_type::{JSON, MERGE_PATCH};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -99,4 +106,67 @@ async fn changes_in_another_namespace_do_not_evaluate_large_quotas() {
     let measured = [batch().await, batch().await, batch().await];
     let least = measured.iter().min().unwrap();
     assert!(*least <= before * 2 + TICKS, "{before:?} became {measured:?}");
+}
+
+/// The time that a request takes, and the longest time that another request takes meanwhile.
+async fn longest_delay(plane: TestEnv, code: u16, ask: TestRequest) -> (Duration, Duration) {
+    let plane = Arc::new(plane);
+    let other = Arc::clone(&plane);
+    let request = tokio::task::spawn(async move {
+        let begun = Instant::now();
+        let reply = other.send(ask.method, &ask.path, ask.content_type, ask.body).await;
+        assert_eq!(reply.code, code);
+        begun.elapsed()
+    });
+    // On the same worker as the request.
+    let delay = tokio::task::spawn(async move {
+        let mut longest = Duration::ZERO;
+        while !request.is_finished() {
+            let begun = Instant::now();
+            assert_eq!(plane.get("/livez").await.0, 200);
+            tokio::task::yield_now().await;
+            longest = longest.max(begun.elapsed());
+        }
+        (request.await.unwrap(), longest)
+    });
+    delay.await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_check_of_large_pods_does_not_delay_other_requests() {
+    let plane = TestEnv::start().await;
+    let env: Vec<Value> = (0..8000).map(|n| json!({"name": format!("n{n}")})).collect();
+    let containers = json!([{"name": "c", "image": "i", "env": env}]);
+    for n in 0..10 {
+        let name = format!("p{n}");
+        let pod = json!({"metadata": {"name": name}, "spec": {"containers": containers}});
+        plane.create(PODS, &pod).await;
+    }
+    let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+    let body = json!({"metadata": {"labels": labels}}).to_string();
+    let path = "/api/v1/namespaces/default".to_owned();
+    let ask = TestRequest::new(Method::PATCH, path, MERGE_PATCH, body);
+    let (total, delay) = longest_delay(plane, 200, ask).await;
+    assert!(delay < total / 2, "{delay:?} of {total:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn large_disruption_budgets_do_not_delay_other_requests() {
+    let plane = TestEnv::start().await;
+    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let values: Vec<String> = (0..20_000).map(|n| format!("v{n}")).collect();
+    for n in 0..10 {
+        let expressions = json!([{"key": "a", "operator": "In", "values": values}]);
+        let spec = json!({"maxUnavailable": 1, "selector": {"matchExpressions": expressions}});
+        plane.create(budgets, &json!({"metadata": {"name": format!("b{n}")}, "spec": spec})).await;
+    }
+    let spec = json!({"nodeName": "n", "containers": [{"name": "c", "image": "i"}]});
+    plane.create(PODS, &json!({"metadata": {"name": "p"}, "spec": spec})).await;
+    plane.merge(&format!("{PODS}/p/status"), &json!({"status": {"phase": "Running"}})).await;
+    let eviction =
+        json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}});
+    let path = format!("{PODS}/p/eviction");
+    let ask = TestRequest::new(Method::POST, path, JSON, eviction.to_string());
+    let (total, delay) = longest_delay(plane, 201, ask).await;
+    assert!(delay < total / 2, "{delay:?} of {total:?}");
 }

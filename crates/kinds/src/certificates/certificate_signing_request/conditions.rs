@@ -50,6 +50,25 @@ pub(super) fn prepare_approval(new: &mut Object, old: &Object) {
     }
 }
 
+/// Sets the missing times of conditions. The transition time of a condition that has the same status
+/// as before is kept.
+pub(super) fn set_times(new: &mut Object, old: &Object, now: &str) {
+    let transition = |kind: &str, status: &str| {
+        let mut same = all(old).iter().filter(|it| text(it, "type") == kind);
+        same.find(|it| text(it, "status") == status && !text(it, "lastTransitionTime").is_empty())
+            .map_or(now, |it| text(it, "lastTransitionTime"))
+    };
+    for condition in conditions_mut(new) {
+        let since = transition(text(condition, "type"), text(condition, "status")).to_owned();
+        let Some(condition) = condition.as_object_mut() else { continue };
+        for (field, time) in [("lastUpdateTime", now), ("lastTransitionTime", &since)] {
+            if condition.get(field).is_none_or(Value::is_null) {
+                condition.insert(field.to_owned(), time.into());
+            }
+        }
+    }
+}
+
 fn conditions_mut(object: &mut Object) -> impl Iterator<Item = &mut Value> {
     object.get_mut(&["status", "conditions"]).and_then(Value::as_array_mut).into_iter().flatten()
 }

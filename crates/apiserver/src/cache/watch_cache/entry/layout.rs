@@ -86,6 +86,23 @@ pub(super) fn find(bytes: &[u8]) -> Option<(Layout, Metadata)> {
     matches!(bytes.get(resource_version_at), Some(b'"' | b'}')).then_some((layout, metadata))
 }
 
+/// The uid of the owner reference that is the controller.
+pub(super) fn controller_uid(bytes: &[u8], layout: Layout) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct OwnerReference {
+        controller: Option<bool>,
+        uid: String,
+    }
+    let mut found = None;
+    members(&bytes[layout.metadata_at() + METADATA.len() - 1..], |key, value| {
+        if key == "ownerReferences" {
+            let owners: Vec<OwnerReference> = serde_json::from_str(value.get()).unwrap_or_default();
+            found = owners.into_iter().find(|it| it.controller == Some(true)).map(|it| it.uid);
+        }
+    })?;
+    found
+}
+
 /// Whether a field of the metadata is before the resourceVersion.
 fn precedes_resource_version(key: &str, in_declared_order: bool) -> bool {
     if in_declared_order {
