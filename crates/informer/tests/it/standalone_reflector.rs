@@ -315,7 +315,7 @@ async fn a_request_fails_after_the_request_timeout() {
     let request_timeout = Duration::from_mins(10);
     let options = ReflectorOptions { request_timeout, ..ReflectorOptions::default() };
     for version in [None, Some("7")] {
-        let reflector = TestReflector::start_with(&options, version, [Answer::Never]);
+        let reflector = TestReflector::start_with(&options, version, [ScriptedResponse::Never]);
         reflector.quiesce().await;
         reflector.clock.advance(Duration::from_secs(599));
         reflector.quiesce().await;
