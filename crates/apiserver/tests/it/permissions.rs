@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use apiserver::auth::authentication::User;
-use apiserver::auth::authorization::{Attributes, Authorization, Authorizer, Decision, Rules};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::Method;
-use machinery::{Value, json};
 use rcgen::{CertificateParams, KeyPair};
-use testenv::media_type::{JSON, MERGE_PATCH};
-use testenv::{Client, TestEnv};
 
 use crate::objects::{CONFIG_MAPS, config_map};
+use apiserver::auth::authentication::User;
+use apiserver::auth::authorization::{Attributes, Authorization, Authorizer, Decision, Rules};
+use machinery::{Value, json};
+use testenv::media_type::{JSON, MERGE_PATCH};
+use testenv::{Client, TestEnv};
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
