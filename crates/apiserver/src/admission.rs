@@ -23,6 +23,7 @@ mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
 mod runtime_class;
 mod certificate_subject_restriction;
+mod device_admin_access;
 mod initializers;
 mod matching;
 mod error_order;
@@ -34,6 +35,7 @@ mod scale_subresource;
 mod resource_quota;
 
 pub(crate) use attributes::{Attributes, Operation};
+pub(crate) use device_admin_access::status_validation_hook;
 pub(crate) use namespace_lifecycle::IMMORTAL_NAMESPACES;
 pub use plugins::PluginSelectionError;
 pub(crate) use plugins::Plugins;
@@ -109,8 +111,8 @@ impl Admission {
     }
 }
 
-/// The validation hook of a resource that configures admission. It reports the CEL expressions that
-/// do not compile.
+/// The validation hook of a resource that configures admission, which reports the CEL expressions
+/// that do not compile, or of a claim for devices.
 pub(crate) fn validation_hook(group: &str, plural: &str) -> Option<ValidateHook> {
     let hook: ValidateHook = match (group, plural) {
         (
@@ -121,7 +123,7 @@ pub(crate) fn validation_hook(group: &str, plural: &str) -> Option<ValidateHook>
             "admissionregistration.k8s.io",
             "validatingwebhookconfigurations" | "mutatingwebhookconfigurations",
         ) => |_, new, old, errors| webhook::validate_configuration(new, old, errors),
-        _ => return None,
+        _ => return device_admin_access::validation_hook(group, plural),
     };
     Some(hook)
 }
