@@ -83,17 +83,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("extensions", &["in_process", "storage", "cache", "outbound", "auth", "http", "request"]),
     (
         "admission",
-        &[
-            "registry",
-            "in_process",
-            "storage",
-            "cache",
-            "outbound",
-            "flow_control",
-            "auth",
-            "metrics",
-            "request",
-        ],
+        &["registry", "in_process", "storage", "cache", "outbound", "auth", "metrics", "request"],
     ),
     ("registry", &["storage", "cache", "flow_control", "auth", "request"]),
     ("in_process", &["storage", "flow_control", "auth", "http"]),
@@ -197,8 +187,8 @@ const GENERIC: &[&str] = &[
     "endpoints/watch",
 ];
 
-/// The hooks of Services and of claims for devices, which the registry runs without knowing them.
-const HOOKS_OF_KINDS: [&str; 2] = ["registry/service_address", "registry/admin_access"];
+/// The hook of Services, which the registry runs without knowing it.
+const HOOK_OF_SERVICES: &str = "registry/service_address";
 
 #[test]
 fn generic_code_names_no_kind() {
@@ -208,8 +198,7 @@ fn generic_code_names_no_kind() {
     for path in files(&source()) {
         let module = path.strip_prefix(source()).unwrap().with_extension("");
         let is_generic = GENERIC.iter().any(|it| module.starts_with(it));
-        let is_hook = HOOKS_OF_KINDS.iter().any(|it| module.starts_with(it));
-        if !is_generic || is_hook || module.ends_with("tests") {
+        if !is_generic || module.starts_with(HOOK_OF_SERVICES) || module.ends_with("tests") {
             continue;
         }
         let text = fs::read_to_string(&path).unwrap();

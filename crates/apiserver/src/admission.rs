@@ -26,6 +26,7 @@ mod signer_authorization;
 mod certificate_approval;
 mod certificate_signing;
 mod certificate_subject_restriction;
+mod device_admin_access;
 mod initializers;
 mod matching;
 mod error_order;
@@ -54,6 +55,7 @@ use resource_quota::{ParsedQuota, QuotaAccounting};
 use webhook::{WebhookMetrics, WebhookReinvokeContext, Webhooks};
 
 pub(crate) use attributes::{Attributes, Operation, OperationOptions};
+pub(crate) use device_admin_access::status_validation_hook;
 pub(crate) use namespace_lifecycle::IMMORTAL_NAMESPACES;
 pub use plugins::PluginSelectionError;
 pub(crate) use plugins::Plugins;
@@ -114,8 +116,8 @@ impl Admission {
     }
 }
 
-/// The validation hook of a resource that configures admission. It reports the CEL expressions that
-/// do not compile.
+/// The validation hook of a resource that configures admission, which reports the CEL expressions
+/// that do not compile, or of a claim for devices.
 pub(crate) fn validation_hook(group: &str, plural: &str) -> Option<ValidateHook> {
     let hook: ValidateHook = match (group, plural) {
         (
@@ -126,7 +128,7 @@ pub(crate) fn validation_hook(group: &str, plural: &str) -> Option<ValidateHook>
             "admissionregistration.k8s.io",
             "validatingwebhookconfigurations" | "mutatingwebhookconfigurations",
         ) => |_, new, old, errors| webhook::validate_configuration(new, old, errors),
-        _ => return None,
+        _ => return device_admin_access::validation_hook(group, plural),
     };
     Some(hook)
 }

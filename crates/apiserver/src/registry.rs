@@ -12,7 +12,6 @@ pub(crate) mod field_manager;
 pub(crate) mod pending_writes;
 mod validation;
 pub(crate) mod service_address;
-pub(crate) mod admin_access;
 mod create;
 mod delete;
 mod update;

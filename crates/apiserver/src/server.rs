@@ -36,7 +36,6 @@ use crate::listen::ListenerState;
 use crate::metrics::Metrics;
 use crate::outbound::Outbound;
 use crate::plane::Plane;
-use crate::registry::admin_access;
 use crate::registry::service_address::{InvalidServiceCidr, ServiceAddresses, ServiceAllocator};
 use crate::storage::Storage;
 use crate::storage::catalog::{Catalog, ServedResource};
@@ -340,9 +339,8 @@ fn builtin_catalog(
         let (group, plural) = (&*resource.group, &*resource.plural);
         let mut hooks = Hooks {
             validate: admission::validation_hook(group, plural)
-                .or_else(|| crd::validation_hook(group))
-                .or_else(|| admin_access::validation_hook(group, plural)),
-            validate_status: admin_access::status_validation_hook(group, plural),
+                .or_else(|| crd::validation_hook(group)),
+            validate_status: admission::status_validation_hook(group, plural),
             ..Hooks::default()
         };
         if resource.group.is_empty() && resource.plural == "services" {

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use super::{Attributes, Operation};
 use crate::cache::watch_cache::Entry;
-use crate::flow_control;
 use crate::registry::admit::AdmissionFuture;
+use crate::registry::large_objects::offload_if;
 use kinds::core::pod::security_standards::{
     Level, LevelVersion, Policy, evaluate, is_significant, template,
 };
@@ -107,9 +107,8 @@ async fn validate_namespace(attributes: &Attributes<'_>, namespace: &Object) -> 
     let is_relaxed = new.version == old.version && new.level <= old.level;
     if new.level != Level::Privileged && !is_relaxed {
         let scope = attributes.scope;
-        let flow = flow_control::large_request_flow(&scope.user);
         let check = async { existing_pod_warnings(attributes, namespace.name(), new) };
-        for warning in scope.storage.offload.run(flow.as_deref(), check).await {
+        for warning in offload_if(true, scope, check).await {
             scope.warn(warning);
         }
     }

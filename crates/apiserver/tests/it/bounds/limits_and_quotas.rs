@@ -109,6 +109,7 @@ async fn changes_in_another_namespace_do_not_evaluate_large_quotas() {
 }
 
 /// The time that a request takes, and the longest time that another request takes meanwhile.
+#[allow(clippy::disallowed_methods, reason = "the test awaits its own tasks")]
 async fn longest_delay(plane: TestEnv, code: u16, ask: TestRequest) -> (Duration, Duration) {
     let plane = Arc::new(plane);
     let other = Arc::clone(&plane);
