@@ -32,7 +32,7 @@ static STRATEGY: Strategy = Strategy {
 
 pub(super) const COLUMNS: &[Column] = &[
     NAME,
-    column("PolicyName", "The name of the policy that is bound; it need not exist yet."),
+    column("PolicyName", "The name of the policy that is bound; the policy need not exist yet."),
     column(
         "ParamRef",
         "The object that holds the parameters of the policy: its namespace and its name.",

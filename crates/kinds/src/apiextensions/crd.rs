@@ -64,7 +64,13 @@ const COLUMNS: &[Column] = &[
     NAME,
     column("Scope", "Whether its objects are in namespaces: Namespaced or Cluster."),
     column("Versions", "The versions that are served, with a mark at the one that is stored."),
-    Column { kind: "date", ..column("Created At", "The time at which the CRD was created.") },
+    Column {
+        kind: "date",
+        ..column(
+            "Created At",
+            "The time at which the CRD was created, in RFC 3339 format and in UTC.",
+        )
+    },
     wide("Group", "The group of its objects."),
     wide("Kind", "The kind of its objects."),
     wide("ShortNames", "The short names of its resource."),

@@ -47,7 +47,7 @@ static STRATEGY: Strategy = Strategy {
 const COLUMNS: &[Column] = &[
     NAME,
     column("Ready", "Number of the pod with ready state"),
-    column("Up-to-date", "The number of pods of the current template."),
+    column("Up-to-date", "The number of pods that were created from the current pod template."),
     column("Available", "The number of pods that have been ready for `minReadySeconds`."),
     AGE,
     CONTAINERS,

@@ -55,7 +55,10 @@ const COLUMNS: &[Column] = &[
     ),
     boolean("Suspend", "Whether the controller creates no further jobs; running jobs continue."),
     integer("Active", "A list of pointers to currently running jobs."),
-    column("Last Schedule", "The time since the controller last created a job."),
+    column(
+        "Last Schedule",
+        "The time since the controller last created a job, if it has created any.",
+    ),
     AGE,
     CONTAINERS,
     IMAGES,

@@ -66,9 +66,12 @@ static SPEC: Path<'static> = Path::root("spec");
 const COLUMNS: &[Column] = &[
     NAME,
     AGE,
-    column("SignerName", "The name of the signer: a domain, a slash and a path."),
+    column("SignerName", "The name of the requested signer: a domain name, a slash and a path."),
     column("Requestor", "Base64-encoded PKCS#10 CSR data"),
-    column("RequestedDuration", "The requested duration of the certificate, if there is one."),
+    column(
+        "RequestedDuration",
+        "The requested duration of the validity of the certificate, if there is one.",
+    ),
     column(
         "Condition",
         "Pending, Approved or Denied, and whether the request failed or is issued.",

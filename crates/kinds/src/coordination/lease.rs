@@ -27,8 +27,11 @@ static STRATEGY: Strategy = Strategy {
     ..Strategy::DEFAULT
 };
 
-const COLUMNS: &[Column] =
-    &[NAME, column("Holder", "The identity of the current holder of the lease."), AGE];
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Holder", "The identity of the current holder of the lease, as the holder wrote it."),
+    AGE,
+];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
     let holder = object.str_at(&["spec", "holderIdentity"]);

@@ -30,8 +30,11 @@ pub fn resource() -> Resource {
 
 static STRATEGY: Strategy = Strategy { validate, validate_update, ..Strategy::DEFAULT };
 
-const COLUMNS: &[Column] =
-    &[NAME, column("Data", "The number of keys, including those with binary values."), AGE];
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Data", "The number of keys of the config map, including those with binary values."),
+    AGE,
+];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
     let count = |key| top(object, key).as_object().map_or(0, machinery::Map::len);

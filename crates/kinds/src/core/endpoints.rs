@@ -35,8 +35,11 @@ static STRATEGY: Strategy = Strategy {
     ..Strategy::DEFAULT
 };
 
-const COLUMNS: &[Column] =
-    &[NAME, column("Endpoints", "The ready addresses with their ports, at most three."), AGE];
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Endpoints", "The ready addresses with their ports, of which at most three are shown."),
+    AGE,
+];
 
 const ADDRESSES: [&str; 2] = ["addresses", "notReadyAddresses"];
 

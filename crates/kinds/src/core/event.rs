@@ -47,14 +47,20 @@ static STRATEGY: Strategy = Strategy {
 };
 
 const COLUMNS: &[Column] = &[
-    column("Last Seen", "The time since the event was last seen."),
+    column(
+        "Last Seen",
+        "The time since the event was last observed, rounded to its largest units.",
+    ),
     column("Type", "The type of the event: Normal or Warning; more types may be added."),
-    column("Reason", "The machine-readable reason of the event."),
+    column("Reason", "The reason of the event: a short word in CamelCase that programs can read."),
     column("Object", "The object that this event is about."),
     wide("Subobject", "The field path of the part of the object that the event is about."),
-    wide("Source", "The component that reported the event, and its instance."),
-    column("Message", "The human-readable description of the event."),
-    wide("First Seen", "The time since the event was first seen."),
+    wide("Source", "The component that reported the event and, after a comma, its instance."),
+    column("Message", "The description of the event for people; programs should not depend on it."),
+    wide(
+        "First Seen",
+        "The time since the event was first observed, rounded to its largest units.",
+    ),
     wide("Count", "The number of times this event has occurred."),
     Column { name: "Name", format: "name", ..wide("", "The name of the event.") },
 ];

@@ -61,11 +61,26 @@ const COLUMNS: &[Column] = &[
     column("Roles", "The roles of the node"),
     AGE,
     column("Version", "Kubelet Version reported by the node."),
-    wide("Internal-IP", "The first internal IP of the node."),
-    wide("External-IP", "The first external IP of the node."),
-    wide("OS-Image", "The operating system of the node."),
-    wide("Kernel-Version", "The version of the node's kernel, and its architecture."),
-    wide("Container-Runtime", "The container runtime of the node, and its version."),
+    wide(
+        "Internal-IP",
+        "The first internal IP of the node, which is reachable within the cluster.",
+    ),
+    wide(
+        "External-IP",
+        "The first external IP of the node, which is reachable from outside the cluster.",
+    ),
+    wide(
+        "OS-Image",
+        "The operating system of the node, as it is named in the file /etc/os-release.",
+    ),
+    wide(
+        "Kernel-Version",
+        "The version of the kernel of the node, with its architecture in parentheses.",
+    ),
+    wide(
+        "Container-Runtime",
+        "The container runtime of the node and, after two slashes, its version.",
+    ),
 ];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {

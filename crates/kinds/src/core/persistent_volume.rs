@@ -47,8 +47,14 @@ pub(super) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-cla
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("Capacity", "The capacity of the volume."),
-    column("Access Modes", "The abbreviated access modes of the volume."),
+    column(
+        "Capacity",
+        "The capacity of the volume in bytes, as the creator of the volume has set it.",
+    ),
+    column(
+        "Access Modes",
+        "The access modes of the volume, each abbreviated to letters such as RWO.",
+    ),
     column(
         "Reclaim Policy",
         "What happens to the volume when it is released from its claim: Retain, Delete or Recycle.",
@@ -57,9 +63,12 @@ const COLUMNS: &[Column] = &[
     column("Claim", "The namespace and name of the claim to which the volume is bound."),
     column("StorageClass", "StorageClass of the pv"),
     column("VolumeAttributesClass", "VolumeAttributesClass of the pv"),
-    column("Reason", "The reason of the phase, for example of a failure."),
+    column("Reason", "The reason for the present phase of the volume, for example of a failure."),
     AGE,
-    wide("VolumeMode", "The mode of the volume: Filesystem or Block."),
+    wide(
+        "VolumeMode",
+        "The mode of the volume: Filesystem for a file system, Block for a raw device.",
+    ),
 ];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {

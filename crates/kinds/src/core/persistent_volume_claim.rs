@@ -56,13 +56,19 @@ static SPEC: Path<'static> = Path::root("spec");
 const COLUMNS: &[Column] = &[
     NAME,
     column("Status", "phase represents the current phase of PersistentVolumeClaim."),
-    column("Volume", "The name of the volume that is bound to the claim."),
-    column("Capacity", "The capacity of the bound volume."),
-    column("Access Modes", "The abbreviated access modes of the bound volume."),
+    column("Volume", "The name of the persistent volume that is bound to the claim, if any is."),
+    column(
+        "Capacity",
+        "The capacity of the volume that is bound to the claim; at least what it requests.",
+    ),
+    column(
+        "Access Modes",
+        "The access modes of the bound volume, each abbreviated to letters such as RWO.",
+    ),
     column("StorageClass", "StorageClass of the pvc"),
     column("VolumeAttributesClass", "VolumeAttributesClass of the pvc"),
     AGE,
-    wide("VolumeMode", "The requested mode of the volume: Filesystem or Block."),
+    wide("VolumeMode", "The requested mode of the volume: Filesystem for a file system, or Block."),
 ];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {

@@ -44,7 +44,7 @@ const COLUMNS: &[Column] = &[
         "Request",
         "The used and the hard amount of each resource, without the limits of containers.",
     ),
-    column("Limit", "The used and the hard amount of the limits of containers."),
+    column("Limit", "The used and the hard amount of the limits of all containers of the quota."),
     AGE,
 ];
 

@@ -26,7 +26,7 @@ static STRATEGY: Strategy =
 const COLUMNS: &[Column] = &[
     NAME,
     column("Type", "The type of the secret, which requires some keys: kubernetes.io/tls, …"),
-    column("Data", "The number of keys."),
+    column("Data", "The number of keys of the secret; the values are not shown in tables."),
     AGE,
 ];
 

@@ -41,9 +41,15 @@ const MAX_HINTS: usize = 8;
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("AddressType", "The type of the addresses: IPv4, IPv6 or FQDN."),
+    column(
+        "AddressType",
+        "The type of the addresses of all endpoints in the slice: IPv4, IPv6 or FQDN.",
+    ),
     column("Ports", "The ports of every endpoint of the slice; at most three are shown."),
-    column("Endpoints", "The addresses of the endpoints; at most three are shown."),
+    column(
+        "Endpoints",
+        "The addresses of the endpoints in the slice, of which at most three are shown.",
+    ),
     AGE,
 ];
 

@@ -49,8 +49,14 @@ const COLUMNS: &[Column] = &[
         "NominalConcurrencyShares",
         "The share of the server's concurrency limit that this level gets.",
     ),
-    column("Queues", "The number of queues in which requests of this level wait."),
-    column("HandSize", "The number of queues of which a request gets the shortest."),
+    column(
+        "Queues",
+        "The number of queues in which requests of this priority level wait for a seat.",
+    ),
+    column(
+        "HandSize",
+        "The number of queues among which a request is assigned to the shortest one.",
+    ),
     column(
         "QueueLengthLimit",
         "The maximum number of requests that wait in one queue; further ones are refused.",

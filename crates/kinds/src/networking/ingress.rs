@@ -42,8 +42,8 @@ const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("Class", "The class of the ingress, which determines its controller."),
-    column("Hosts", "The hosts of the rules; at most three are shown."),
+    column("Class", "The class of the ingress, which determines the controller that serves it."),
+    column("Hosts", "The hosts of the rules of the ingress, of which at most three are shown."),
     column("Address", "The addresses of the ingress, once its controller has set them."),
     column("Ports", "Ports of TLS configurations that open"),
     AGE,

@@ -27,8 +27,14 @@ static STRATEGY: Strategy = Strategy {
     ..Strategy::DEFAULT
 };
 
-const COLUMNS: &[Column] =
-    &[NAME, column("Pod-Selector", "The selector of the pods to which the policy applies."), AGE];
+const COLUMNS: &[Column] = &[
+    NAME,
+    column(
+        "Pod-Selector",
+        "The label selector of the pods in the namespace to which the policy applies.",
+    ),
+    AGE,
+];
 
 /// The two directions: (the field of the rules, the field of the peers in a rule).
 const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];

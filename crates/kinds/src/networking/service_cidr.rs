@@ -31,8 +31,14 @@ static STRATEGY: Strategy = Strategy {
     ..Strategy::DEFAULT
 };
 
-const COLUMNS: &[Column] =
-    &[NAME, column("CIDRs", "The IP ranges, at most one for each IP family."), AGE];
+const COLUMNS: &[Column] = &[
+    NAME,
+    column(
+        "CIDRs",
+        "The IP ranges of services, at most one for each IP family, with commas between.",
+    ),
+    AGE,
+];
 
 static SPEC: Path<'static> = Path::root("spec");
 

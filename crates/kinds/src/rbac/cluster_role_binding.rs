@@ -31,7 +31,7 @@ static STRATEGY: Strategy = Strategy {
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("Role", "The role that is bound, as ClusterRole/name."),
+    column("Role", "The kind and the name of the role that is bound, as in ClusterRole/view."),
     AGE,
     wide("Users", "Users in the clusterRoleBinding"),
     wide("Groups", "Groups in the clusterRoleBinding"),

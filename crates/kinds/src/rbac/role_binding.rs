@@ -29,7 +29,10 @@ static STRATEGY: Strategy = Strategy {
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("Role", "The role that is bound, as Role/name or ClusterRole/name."),
+    column(
+        "Role",
+        "The kind and the name of the role that is bound, as in Role/reader or ClusterRole/view.",
+    ),
     AGE,
     wide("Users", "Users in the roleBinding"),
     wide("Groups", "Groups in the roleBinding"),

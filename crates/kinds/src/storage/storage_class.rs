@@ -35,7 +35,10 @@ const COLUMNS: &[Column] = &[
         "VolumeBindingMode",
         "When a claim is bound to a volume: Immediate or WaitForFirstConsumer.",
     ),
-    column("AllowVolumeExpansion", "Whether claims of this class may be expanded."),
+    column(
+        "AllowVolumeExpansion",
+        "Whether claims of this class may be expanded after a volume is bound to them.",
+    ),
     AGE,
 ];
 

@@ -47,7 +47,7 @@ const COLUMNS: &[Column] = &[
         ..column("Attacher", "The name of the driver that attaches and detaches the volume.")
     },
     column("PV", "The name of the persistent volume, unless it is given inline."),
-    column("Node", "The name of the node to which the volume is attached."),
+    column("Node", "The name of the node to which the volume is attached, or is to be attached."),
     boolean("Attached", "Whether the attacher has attached the volume."),
     AGE,
 ];

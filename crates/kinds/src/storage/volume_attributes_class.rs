@@ -27,8 +27,14 @@ pub fn resource() -> Resource {
 static STRATEGY: Strategy =
     Strategy { validate, validate_update, returns_deleted: true, ..Strategy::DEFAULT };
 
-const COLUMNS: &[Column] =
-    &[NAME, column("DriverName", "The name of the driver of the class."), AGE];
+const COLUMNS: &[Column] = &[
+    NAME,
+    column(
+        "DriverName",
+        "The name of the CSI driver of the class, which cannot be changed after creation.",
+    ),
+    AGE,
+];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
     vec![object.name().into(), object.str_at(&["driverName"]).into(), age(object, now)]

@@ -8,11 +8,23 @@ use types::resource::{Column, Now};
 
 pub(super) const COLUMNS: &[Column] = &[
     NAME,
-    column("Reference", "The object that is scaled, as kind/name."),
-    column("Targets", "The current value and the target value of each metric."),
-    column("MinPods", "The minimum number of pods, 1 by default."),
-    column("MaxPods", "The maximum number of pods."),
-    column("Replicas", "The number of pods that the autoscaler last observed."),
+    column(
+        "Reference",
+        "The kind and the name of the object that is scaled, as in Deployment/web.",
+    ),
+    column("Targets", "The current value and the target value of each metric of the autoscaler."),
+    column(
+        "MinPods",
+        "The minimum number of pods that the autoscaler sets, which is 1 by default.",
+    ),
+    column(
+        "MaxPods",
+        "The maximum number of pods that the autoscaler sets, whatever the metrics are.",
+    ),
+    column(
+        "Replicas",
+        "The number of pods of the scaled object that the autoscaler last observed.",
+    ),
     AGE,
 ];
 

@@ -14,9 +14,12 @@ pub(super) const COLUMNS: &[Column] = &[
     column("Status", "The aggregate status of the containers in this pod."),
     column("Restarts", "The number of restarts of containers, and the time since the last one."),
     AGE,
-    wide("IP", "The IP of the pod."),
-    wide("Node", "The node to which the pod is bound."),
-    wide("Nominated Node", "The node on which other pods are preempted for this pod."),
+    wide("IP", "The IP of the pod, which is reachable at least from within the cluster."),
+    wide("Node", "The node to which the pod is bound; none while the pod is not scheduled."),
+    wide(
+        "Nominated Node",
+        "The node on which other pods are preempted so that this pod can be scheduled.",
+    ),
     wide(
         "Readiness Gates",
         "The number of readiness gates whose conditions are true, and the number of all.",

@@ -15,7 +15,7 @@ pub(crate) const IMAGES: Column =
 
 /// The selector of the pods.
 pub(crate) const SELECTOR: Column =
-    wide("Selector", "The selector of the pods that belong to the workload.");
+    wide("Selector", "The label selector of the pods that belong to the workload and are counted.");
 
 /// The cells of [`CONTAINERS`] and [`IMAGES`].
 pub(crate) fn containers(template: &Value) -> [Value; 2] {
