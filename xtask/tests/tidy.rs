@@ -22,12 +22,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("informer", &["keel", "machinery"]),
     ("client", &["keel", "tls", "machinery", "informer"]),
     ("runtime", &["keel", "tls", "machinery", "schema", "informer", "client", "derive"]),
+    ("controllers", &["keel", "machinery", "runtime"]),
+    ("node", &["keel", "machinery", "runtime"]),
     (
         "apiserver",
         &["keel", "tls", "machinery", "cel", "schema", "store", "types", "kinds", "informer"],
     ),
     ("testenv", &["keel", "machinery", "store", "apiserver"]),
-    ("sampan", &["keel", "tls", "machinery", "schema", "store", "types", "kinds", "apiserver"]),
+    (
+        "sampan",
+        &[
+            "keel", "tls", "machinery", "schema", "store", "types", "kinds", "apiserver", "runtime",
+            "controllers", "node",
+        ],
+    ),
 ];
 
 /// Libraries for users: every public item has an example.

@@ -182,6 +182,22 @@ impl Manager {
         self.0.client.clone()
     }
 
+    /// The same for another client of the same server, such as one with another user: a controller
+    /// can write with its own permissions, and the caches show its writes at once.
+    ///
+    /// ```no_run
+    /// # use runtime::{Client, Manager};
+    /// # fn example(manager: &Manager, as_controller: Client) {
+    /// let client = manager.managed_client(as_controller);
+    /// # drop(client);
+    /// # }
+    /// ```
+    pub fn managed_client(&self, client: Client) -> Client {
+        let shared = &self.0;
+        let ManagerOptions { clock, entropy, .. } = &shared.options;
+        managed(client, &shared.requests, &shared.fence, &shared.caches.factory, clock, entropy)
+    }
+
     /// The informer of a kind, shared by all controllers of this manager. It starts with the
     /// manager, or at once if the manager runs.
     pub fn informer<K>(&self) -> SharedInformer
@@ -268,6 +284,19 @@ impl Manager {
     /// A recorder of events. Events that were recorded before a stop are still written.
     /// `controller` is the reporting controller, such as `example.com/site-operator`.
     pub fn recorder(&self, controller: &str) -> Recorder {
+        self.recorder_with(self.client(), controller)
+    }
+
+    /// A recorder that writes with another [managed client](Self::managed_client).
+    ///
+    /// ```no_run
+    /// # use runtime::{Client, Manager};
+    /// # fn example(manager: &Manager, client: Client) {
+    /// let recorder = manager.recorder_with(client, "replicaset-controller");
+    /// # drop(recorder);
+    /// # }
+    /// ```
+    pub fn recorder_with(&self, client: Client, controller: &str) -> Recorder {
         let shared = &self.0;
         let ManagerOptions { leader_election, clock, entropy, .. } = &shared.options;
         let instance = match leader_election {
@@ -276,7 +305,7 @@ impl Manager {
             None => std::env::var("HOSTNAME").unwrap_or_default(),
         };
         let reporter = Reporter::new(controller, &instance);
-        let recorder = Recorder::start(self.client(), reporter, clock, entropy, &shared.side_tasks);
+        let recorder = Recorder::start(client, reporter, clock, entropy, &shared.side_tasks);
         let drop_count = (controller.to_owned(), recorder.drop_count());
         shared.drop_counts.lock().unwrap_or_else(PoisonError::into_inner).push(drop_count);
         recorder

@@ -7,6 +7,7 @@
 pub mod abac;
 mod decision;
 mod default_rules;
+pub mod fixed_roles;
 pub(crate) mod masters;
 
 use std::borrow::Cow;

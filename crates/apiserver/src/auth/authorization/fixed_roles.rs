@@ -1,0 +1,74 @@
+//! [`FixedRoles`]: the permissions of the components of a plane, such as its controllers, which are
+//! known when the plane starts.
+
+use std::collections::HashMap;
+
+use super::{Attributes, Authorization, Authorizer, Decision, Rules};
+use crate::auth::authentication::User;
+use machinery::{PolicyRule, json};
+
+/// See the [module documentation](self).
+#[derive(Debug, Default)]
+pub struct FixedRoles {
+    /// The rules of each user.
+    rules: HashMap<String, Vec<PolicyRule>>,
+}
+
+impl FixedRoles {
+    /// The permissions of users; a user may be named more than once.
+    pub fn new(roles: impl IntoIterator<Item = (String, Vec<PolicyRule>)>) -> Self {
+        let mut rules = HashMap::<String, Vec<PolicyRule>>::new();
+        for (user, added) in roles {
+            rules.entry(user).or_default().extend(added);
+        }
+        Self { rules }
+    }
+
+    fn of(&self, user: &User) -> &[PolicyRule] {
+        self.rules.get(&user.name).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+impl Authorizer for FixedRoles {
+    fn name(&self) -> &'static str {
+        "fixed"
+    }
+
+    fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> Authorization<'a> {
+        let Some(target) = attributes.resource else { return Decision::no_opinion("").into() };
+        let is_allowed = self.of(attributes.user).iter().any(|rule| {
+            rule.allows(attributes.verb, target.group, target.resource, target.subresource)
+        });
+        if is_allowed { Decision::allow().into() } else { Decision::no_opinion("").into() }
+    }
+
+    fn rules(&self, user: &User, _: &str, rules: &mut Rules) {
+        rules.resources.extend(self.of(user).iter().map(|rule| {
+            json!({"verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources})
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::authorization::ResourceAttributes;
+
+    #[test]
+    fn a_user_may_do_what_the_rules_of_its_name_allow() {
+        let rule = PolicyRule::new(&[""], &["pods"], &["create"]);
+        let roles = FixedRoles::new([("scheduler".to_owned(), vec![rule])]);
+        let allows = |name: &str, verb: &str| {
+            let user = User::authenticated(name, "", Vec::new());
+            let pods = ResourceAttributes { resource: "pods", ..ResourceAttributes::default() };
+            let attributes = Attributes::of_resource(&user, verb, pods);
+            let Authorization::Ready(decision) = roles.authorize(&attributes) else {
+                panic!("the decision needs no wait");
+            };
+            decision.is_allowed()
+        };
+        assert!(allows("scheduler", "create"));
+        assert!(!allows("scheduler", "delete"));
+        assert!(!allows("somebody", "create"));
+    }
+}

@@ -1,0 +1,39 @@
+//! [`Identity`]: the user of the requests of a component in the same process as the API server, and
+//! [`Connect`], which returns the client of a user.
+//!
+//! ```
+//! use client::{Connect, Identity};
+//!
+//! fn reader(connect: &Connect) -> kube_client::Client {
+//!     connect(&Identity { user: "system:kube-scheduler".to_owned(), groups: Vec::new() })
+//! }
+//! let collector = Identity::service_account("garbage-collector");
+//! assert_eq!(collector.user, "system:serviceaccount:kube-system:garbage-collector");
+//! ```
+
+use std::sync::Arc;
+
+use kube_client::Client;
+
+/// Returns the client of a user, which sends its requests to one API server.
+pub type Connect = Arc<dyn Fn(&Identity) -> Client + Send + Sync>;
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The name of the user.
+    pub user: String,
+    /// The groups of the user, besides `system:authenticated`.
+    pub groups: Vec<String>,
+}
+
+impl Identity {
+    /// A service account of `kube-system`.
+    pub fn service_account(name: &str) -> Self {
+        let groups = ["system:serviceaccounts", "system:serviceaccounts:kube-system"];
+        Self {
+            user: format!("system:serviceaccount:kube-system:{name}"),
+            groups: groups.map(str::to_owned).to_vec(),
+        }
+    }
+}

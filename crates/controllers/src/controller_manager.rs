@@ -1,0 +1,97 @@
+//! [`ControllerManager`]: runs the selected controllers of a plane until it is stopped.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use runtime::client::{Connect, Identity};
+use runtime::{Manager, ManagerOptions};
+use tokio::task::JoinHandle;
+
+use crate::controller_context::ControllerContext;
+use crate::controller_table::CONTROLLERS;
+use crate::selection::Selection;
+use keel::{Clock, Entropy, Tasks, UncleanStop};
+
+/// The time limit for the controllers to stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The user that fills the shared caches.
+pub(crate) fn cache_identity() -> Identity {
+    Identity { user: "system:kube-controller-manager".to_owned(), groups: Vec::new() }
+}
+
+/// The settings of a [`ControllerManager`].
+#[derive(Clone)]
+pub struct ControllerManagerOptions {
+    /// The controllers that run.
+    pub selection: Selection,
+    /// Connects to the plane.
+    pub connect: Connect,
+    /// The certificates that clients of the plane trust, in PEM.
+    pub root_ca: String,
+    /// The plane's clock.
+    pub clock: Clock,
+    /// The plane's source of randomness.
+    pub entropy: Entropy,
+}
+
+/// See the [module documentation](self).
+pub struct ControllerManager {
+    manager: Manager,
+    run: JoinHandle<()>,
+    tasks: Tasks,
+}
+
+impl ControllerManager {
+    /// Starts the controllers. They begin to work when their caches are complete.
+    pub fn start(options: ControllerManagerOptions) -> Self {
+        let tasks = Tasks::new();
+        let options = Arc::new(options);
+        let reader = (options.connect)(&cache_identity());
+        let manager_options = ManagerOptions {
+            handles_signals: false,
+            stop_within: STOP_TIMEOUT,
+            clock: options.clock.clone(),
+            entropy: options.entropy.clone(),
+            ..ManagerOptions::default()
+        };
+        let manager = Manager::with_tasks(reader.clone(), manager_options, &tasks);
+        for controller in CONTROLLERS.iter().filter(|it| options.selection.contains(it)) {
+            let client = (options.connect)(&controller.identity());
+            (controller.start)(&ControllerContext {
+                name: controller.name,
+                client: manager.managed_client(client),
+                manager: manager.clone(),
+                reader: reader.clone(),
+                options: Arc::clone(&options),
+            });
+        }
+        let running = manager.clone();
+        let run = tasks.spawn("controllers", async move {
+            if let Err(error) = running.run().await {
+                tracing::error!(%error, "the controllers have ended");
+            }
+        });
+        Self { manager, run, tasks }
+    }
+
+    /// The manager of the controllers, for its metrics and checks.
+    pub fn manager(&self) -> &Manager {
+        &self.manager
+    }
+
+    /// Stops the controllers, each after its present reconcile.
+    pub async fn stop(self) -> Result<(), UncleanStop> {
+        self.manager.stop();
+        // A panic of the task is reported by the stop of its group.
+        let _ = self.run.await;
+        self.tasks.stop(STOP_TIMEOUT).await
+    }
+}
+
+impl fmt::Debug for ControllerManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControllerManager").finish_non_exhaustive()
+    }
+}

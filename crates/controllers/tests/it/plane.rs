@@ -1,0 +1,68 @@
+//! [`Plane`]: an API server with controllers, for one test.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use apiserver::auth::authentication::User;
+use apiserver::auth::authorization::fixed_roles::FixedRoles;
+use controllers::{ControllerManager, ControllerManagerOptions, Selection};
+use keel::Entropy;
+use runtime::client::{Connect, Identity};
+use testenv::{TestEnv, TestEnvBuilder};
+
+/// See the [module documentation](self). The methods of [`TestEnv`] can be called on it.
+pub(crate) struct Plane {
+    env: TestEnv,
+    controllers: ControllerManager,
+}
+
+impl Plane {
+    /// A plane in memory with these controllers, as in `--controllers`.
+    pub(crate) async fn start(controllers: &[&str]) -> Self {
+        Self::start_with(TestEnv::builder(), controllers).await
+    }
+
+    /// A plane with other settings.
+    pub(crate) async fn start_with(builder: TestEnvBuilder, controllers: &[&str]) -> Self {
+        let roles = controllers::roles().into_iter();
+        let roles = roles.map(|role| (role.identity.user, role.rules.to_vec()));
+        let roles = Arc::new(FixedRoles::new(roles));
+        let env = builder.config(|config| config.authorizers.push(roles)).start().await;
+        let controllers = ControllerManager::start(ControllerManagerOptions {
+            selection: Selection::parse(controllers).unwrap(),
+            connect: connect(&env),
+            root_ca: env.server().authority().to_owned(),
+            clock: env.clock().clone(),
+            entropy: Entropy::seeded(2),
+        });
+        Self { env, controllers }
+    }
+
+    /// The manager of the controllers.
+    pub(crate) fn controllers(&self) -> &ControllerManager {
+        &self.controllers
+    }
+
+    /// Stops the controllers and then the server.
+    pub(crate) async fn stop(self) {
+        self.controllers.stop().await.unwrap();
+        self.env.stop().await.unwrap();
+    }
+}
+
+impl Deref for Plane {
+    type Target = TestEnv;
+
+    fn deref(&self) -> &TestEnv {
+        &self.env
+    }
+}
+
+/// Clients of the plane in the same process.
+fn connect(env: &TestEnv) -> Connect {
+    let client = env.server().in_process_client();
+    Arc::new(move |identity: &Identity| {
+        let user = User::authenticated(&identity.user, "", identity.groups.clone());
+        kube_client::Client::new(client.for_user(user), "default")
+    })
+}
