@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use runtime::recorder::Recorder;
-use runtime::{Client, Lister, Manager};
 
 use crate::controller_manager::ControllerManagerOptions;
 use keel::{Clock, Entropy, Tasks};
+use runtime::recorder::Recorder;
+use runtime::{Client, Lister, Manager};
 
 /// See the [module documentation](self).
 pub(crate) struct ControllerContext {

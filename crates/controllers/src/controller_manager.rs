@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use runtime::client::{Connect, Identity};
-use runtime::{Manager, ManagerOptions};
 use tokio::task::JoinHandle;
 
 use crate::controller_context::ControllerContext;
 use crate::controller_table::CONTROLLERS;
 use crate::selection::Selection;
 use keel::{Clock, Entropy, Tasks, UncleanStop};
+use runtime::client::{Connect, Identity};
+use runtime::{Manager, ManagerOptions};
 
 /// The time limit for the controllers to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);

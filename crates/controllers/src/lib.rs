@@ -17,6 +17,9 @@ mod api_requests;
 mod time;
 mod metadata;
 mod pod_view;
+mod pod_control;
+mod adoption;
+mod replica_set;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};

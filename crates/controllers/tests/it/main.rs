@@ -4,4 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
 mod plane;
+mod objects;
 mod starting;
+mod replica_sets;
