@@ -68,13 +68,32 @@ pub(crate) fn add_orphan_index(informer: &SharedInformer) {
     });
 }
 
+/// Indexes the objects by the uid of their controller, as `owns` of a controller does.
+pub(crate) fn add_controller_index(informer: &SharedInformer) {
+    informer.indexer().add_index(CONTROLLER_INDEX, |item| {
+        controller_of(item).map(|owner| owner.uid).into_iter().collect()
+    });
+}
+
 /// Whether an object has no controller.
 pub(crate) fn is_orphan(item: &Item) -> bool {
+    controller_of(item).is_none()
+}
+
+/// The controller of an object.
+pub(crate) fn controller_of(item: &Item) -> Option<OwnerReference> {
     #[derive(Deserialize)]
     struct Owned {
-        metadata: Metadata,
+        metadata: Owners,
     }
-    item.decode::<Owned>().is_ok_and(|it| it.metadata.controller().is_none())
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Owners {
+        #[serde(default)]
+        owner_references: Vec<OwnerReference>,
+    }
+    let owned = item.decode::<Owned>().ok()?;
+    owned.metadata.owner_references.into_iter().find(|owner| owner.controller)
 }
 
 /// What the workload does with an object.

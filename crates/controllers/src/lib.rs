@@ -19,7 +19,10 @@ mod metadata;
 mod pod_view;
 mod pod_control;
 mod adoption;
+mod int_or_percent;
+mod template_hash;
 mod replica_set;
+mod deployment;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};

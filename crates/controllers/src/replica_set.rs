@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
-use serde::Deserialize;
 
 use crate::adoption::{self, Claimer};
 use crate::api_requests;
@@ -116,7 +115,7 @@ where
 {
     let (sets, pods) = (cx.manager.informer::<K>(), cx.manager.informer::<Pod>());
     adoption::add_orphan_index(&pods);
-    sets.indexer().add_index(CONTROLLER_INDEX, controller_uid);
+    adoption::add_controller_index(&sets);
     let recorder = cx.manager.recorder_with(cx.client.clone(), kind.event_source);
     let context = Context {
         kind,
@@ -150,15 +149,6 @@ fn adopters(sets: &Arc<Indexer>) -> Mapper {
         let sets = sets.list_namespace(pod.namespace());
         sets.iter().filter(|set| selects(set)).map(|set| set.key().clone()).collect()
     })
-}
-
-fn controller_uid(item: &Item) -> Vec<String> {
-    #[derive(Deserialize)]
-    struct Owned {
-        metadata: Metadata,
-    }
-    let owned = item.decode::<Owned>().ok();
-    owned.iter().filter_map(|it| Some(it.metadata.controller()?.uid.clone())).collect()
 }
 
 async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {

@@ -7,3 +7,4 @@ mod plane;
 mod objects;
 mod starting;
 mod replica_sets;
+mod deployments;
