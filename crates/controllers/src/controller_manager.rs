@@ -81,6 +81,11 @@ impl ControllerManager {
         &self.manager
     }
 
+    /// Waits until the caches are complete, and the controllers work.
+    pub async fn wait_until_ready(&self) {
+        self.manager.wait_until_ready().await;
+    }
+
     /// Stops the controllers, each after its present reconcile.
     pub async fn stop(self) -> Result<(), UncleanStop> {
         self.manager.stop();
