@@ -3,6 +3,7 @@
 
 use crate::controller_context::ControllerContext;
 use crate::controller_manager::cache_identity;
+use crate::{garbage_collector, namespace, ttl_after_finished};
 use machinery::PolicyRule;
 use runtime::client::Identity;
 
@@ -27,7 +28,8 @@ impl ControllerDescriptor {
 }
 
 /// All controllers, in the order in which they start.
-pub const CONTROLLERS: &[&ControllerDescriptor] = &[];
+pub const CONTROLLERS: &[&ControllerDescriptor] =
+    &[&garbage_collector::CONTROLLER, &namespace::CONTROLLER, &ttl_after_finished::CONTROLLER];
 
 /// A user and its permissions.
 #[derive(Debug, Clone)]

@@ -17,6 +17,10 @@ mod api_requests;
 mod time;
 mod metadata;
 mod pod_view;
+mod resource_discovery;
+mod garbage_collector;
+mod namespace;
+mod ttl_after_finished;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};

@@ -112,6 +112,8 @@ pub(crate) struct ManagerState {
     address: watch::Sender<Option<SocketAddr>>,
     webhook_address: watch::Sender<Option<SocketAddr>>,
     stop: watch::Sender<bool>,
+    /// Whether the workers have started.
+    is_working: watch::Sender<bool>,
     /// The caches and the other sources of the workers' queues.
     cache_tasks: Tasks,
     worker_tasks: Tasks,
@@ -166,6 +168,7 @@ impl Manager {
             address: watch::Sender::new(None),
             webhook_address: watch::Sender::new(None),
             stop: watch::Sender::new(false),
+            is_working: watch::Sender::new(false),
             cache_tasks,
             worker_tasks: tasks.child("workers"),
             side_tasks: tasks.child("beside the workers"),
@@ -336,6 +339,21 @@ impl Manager {
         &self.0.side_tasks
     }
 
+    /// Waits until the workers start: the caches are complete and, with leader election, this manager
+    /// leads. For [tasks](Self::tasks) that write.
+    ///
+    /// ```no_run
+    /// # async fn example(manager: runtime::Manager) {
+    /// let waiting = manager.clone();
+    /// manager.tasks().spawn("cleaner", async move { waiting.working().await });
+    /// # }
+    /// ```
+    pub async fn working(&self) {
+        let mut is_working = self.0.is_working.subscribe();
+        // An error means that the manager was dropped.
+        let _ = is_working.wait_for(|is_working| *is_working).await;
+    }
+
     /// The manager's clock.
     pub fn clock(&self) -> &Clock {
         &self.0.options.clock
@@ -475,6 +493,7 @@ impl ManagerState {
         for control_loop in &loops.all {
             control_loop.start(&self.worker_tasks, &self.cache_tasks);
         }
+        self.is_working.send_replace(true);
     }
 
     fn add_loop(&self, control_loop: Arc<ControlLoop>) {

@@ -5,3 +5,6 @@
 
 mod plane;
 mod starting;
+mod garbage_collection;
+mod namespaces;
+mod finished_jobs;
