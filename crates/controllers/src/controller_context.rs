@@ -1,10 +1,11 @@
 //! [`ControllerContext`]: what a controller gets when it starts.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::controller_manager::ControllerManagerOptions;
+use crate::resource_discovery::ResourceDiscovery;
 use keel::{Clock, Entropy, Tasks};
 use runtime::recorder::Recorder;
 use runtime::{Client, Lister, Manager};
@@ -21,12 +22,19 @@ pub(crate) struct ControllerContext {
     pub reader: Client,
     /// The settings of the plane.
     pub options: Arc<ControllerManagerOptions>,
+    /// The discovery, which the first controller that needs it starts.
+    pub shared_discovery: Arc<OnceLock<ResourceDiscovery>>,
 }
 
 impl ControllerContext {
     /// A recorder of events, whose source is this controller.
     pub(crate) fn recorder(&self) -> Recorder {
         self.manager.recorder_with(self.client.clone(), self.name)
+    }
+
+    /// The resources that the server serves.
+    pub(crate) fn discovery(&self) -> ResourceDiscovery {
+        self.shared_discovery.get_or_init(|| ResourceDiscovery::start(self)).clone()
     }
 
     /// The clock of the plane.

@@ -57,6 +57,7 @@ impl ControllerManager {
             ..ManagerOptions::default()
         };
         let manager = Manager::with_tasks(reader.clone(), manager_options, &tasks);
+        let shared_discovery = Arc::default();
         for controller in CONTROLLERS.iter().filter(|it| options.selection.contains(it)) {
             let client = (options.connect)(&controller.identity());
             (controller.start)(&ControllerContext {
@@ -65,6 +66,7 @@ impl ControllerManager {
                 manager: manager.clone(),
                 reader: reader.clone(),
                 options: Arc::clone(&options),
+                shared_discovery: Arc::clone(&shared_discovery),
             });
         }
         let running = manager.clone();

@@ -3,7 +3,7 @@
 
 use crate::controller_context::ControllerContext;
 use crate::controller_manager::cache_identity;
-use crate::{deployment, replica_set};
+use crate::{deployment, garbage_collector, namespace, replica_set, ttl_after_finished};
 use machinery::PolicyRule;
 use runtime::client::Identity;
 
@@ -28,8 +28,14 @@ impl ControllerDescriptor {
 }
 
 /// All controllers, in the order in which they start.
-pub const CONTROLLERS: &[&ControllerDescriptor] =
-    &[&replica_set::CONTROLLER, &replica_set::REPLICATION_CONTROLLER, &deployment::CONTROLLER];
+pub const CONTROLLERS: &[&ControllerDescriptor] = &[
+    &replica_set::CONTROLLER,
+    &replica_set::REPLICATION_CONTROLLER,
+    &deployment::CONTROLLER,
+    &garbage_collector::CONTROLLER,
+    &namespace::CONTROLLER,
+    &ttl_after_finished::CONTROLLER,
+];
 
 /// A user and its permissions.
 #[derive(Debug, Clone)]

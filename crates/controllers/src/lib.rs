@@ -23,6 +23,10 @@ mod int_or_percent;
 mod template_hash;
 mod replica_set;
 mod deployment;
+mod resource_discovery;
+mod garbage_collector;
+mod namespace;
+mod ttl_after_finished;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};

@@ -373,7 +373,8 @@ impl Manager {
         found.map(|control_loop| control_loop.history.records()).unwrap_or_default()
     }
 
-    /// Waits until the manager works: its caches are complete, and, with leader election, it leads.
+    /// Waits until the workers start: the caches are complete and, with leader election, this manager
+    /// leads. For [tasks](Self::tasks) that write.
     ///
     /// ```no_run
     /// # async fn example(manager: &runtime::Manager) {

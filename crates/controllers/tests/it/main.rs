@@ -8,3 +8,6 @@ mod objects;
 mod starting;
 mod replica_sets;
 mod deployments;
+mod garbage_collection;
+mod namespaces;
+mod finished_jobs;
