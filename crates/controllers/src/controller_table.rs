@@ -27,7 +27,11 @@ impl ControllerDescriptor {
 }
 
 /// All controllers, in the order in which they start.
-pub const CONTROLLERS: &[&ControllerDescriptor] = &[];
+pub const CONTROLLERS: &[&ControllerDescriptor] = &[
+    &crate::node_lifecycle::CONTROLLER,
+    &crate::taint_eviction::CONTROLLER,
+    &crate::pod_garbage_collector::CONTROLLER,
+];
 
 /// A user and its permissions.
 #[derive(Debug, Clone)]

@@ -17,6 +17,10 @@ mod api_requests;
 mod time;
 mod metadata;
 mod pod_view;
+mod pod_index;
+mod node_lifecycle;
+mod taint_eviction;
+mod pod_garbage_collector;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};
