@@ -3,7 +3,6 @@
 
 use crate::controller_context::ControllerContext;
 use crate::controller_manager::cache_identity;
-use crate::{deployment, garbage_collector, namespace, replica_set, ttl_after_finished};
 use machinery::PolicyRule;
 use runtime::client::Identity;
 
@@ -29,12 +28,15 @@ impl ControllerDescriptor {
 
 /// All controllers, in the order in which they start.
 pub const CONTROLLERS: &[&ControllerDescriptor] = &[
-    &replica_set::CONTROLLER,
-    &replica_set::REPLICATION_CONTROLLER,
-    &deployment::CONTROLLER,
-    &garbage_collector::CONTROLLER,
-    &namespace::CONTROLLER,
-    &ttl_after_finished::CONTROLLER,
+    &crate::replica_set::CONTROLLER,
+    &crate::replica_set::REPLICATION_CONTROLLER,
+    &crate::deployment::CONTROLLER,
+    &crate::garbage_collector::CONTROLLER,
+    &crate::namespace::CONTROLLER,
+    &crate::ttl_after_finished::CONTROLLER,
+    &crate::node_lifecycle::CONTROLLER,
+    &crate::taint_eviction::CONTROLLER,
+    &crate::pod_garbage_collector::CONTROLLER,
 ];
 
 /// A user and its permissions.

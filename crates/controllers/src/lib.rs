@@ -27,6 +27,10 @@ mod resource_discovery;
 mod garbage_collector;
 mod namespace;
 mod ttl_after_finished;
+mod pod_index;
+mod node_lifecycle;
+mod taint_eviction;
+mod pod_garbage_collector;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};

@@ -11,3 +11,4 @@ mod deployments;
 mod garbage_collection;
 mod namespaces;
 mod finished_jobs;
+mod nodes;
