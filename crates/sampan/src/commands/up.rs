@@ -54,8 +54,8 @@ pub(crate) struct UpArgs {
     /// ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Number of simulated nodes to run (only 0 is supported yet)
-    #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
+    /// Number of simulated nodes, on which pods have a status but no containers run
+    #[arg(long, value_name = "N", default_value_t = 1)]
     nodes: usize,
     /// Controllers to run: `*` for all, `NAME`, `-NAME` for all but one, or `none`; for example
     /// `*,-daemonset`
@@ -107,7 +107,7 @@ pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
     let server = Server::start(config)
         .await
         .map_err(|error| start_error::explain(error, data_dir.as_deref()))?;
-    let components = Components::start(&server, selection).await;
+    let components = Components::start(&server, selection, args.nodes).await;
     let announced = announce(&args, &server, started);
     if announced.is_ok() {
         signals.recv().await;
@@ -148,9 +148,6 @@ fn announce(args: &UpArgs, server: &Server, started: Instant) -> Result<()> {
 fn reject_unsupported(args: &UpArgs) -> Result<()> {
     if !args.etcd.is_empty() {
         bail!("--etcd is not supported yet: omit it to use the embedded store");
-    }
-    if args.nodes > 0 {
-        bail!("--nodes is not supported yet: only --nodes 0");
     }
     if let Some(operator) = args.with.first() {
         bail!("there is no operator {operator:?} yet: omit --with");
