@@ -17,7 +17,10 @@ mod api_requests;
 mod time;
 mod metadata;
 mod pod_view;
+mod scheduler;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};
+#[doc(hidden)]
+pub use scheduler::benchmark as scheduler_benchmark;
 pub use selection::{Selection, UnknownController};
