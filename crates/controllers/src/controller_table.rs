@@ -13,6 +13,8 @@ pub struct ControllerDescriptor {
     pub name: &'static str,
     /// Other names in `--controllers`, besides the name without `-controller`.
     pub aliases: &'static [&'static str],
+    /// The user of its requests, if that is not a service account with the name of the controller.
+    pub user: Option<&'static str>,
     /// The permissions for its writes, and for reads that are not served by the shared caches.
     pub rules: &'static [PolicyRule],
     /// Adds the controller to the manager of its context.
@@ -22,7 +24,10 @@ pub struct ControllerDescriptor {
 impl ControllerDescriptor {
     /// The user of the controller's requests.
     pub fn identity(&self) -> Identity {
-        Identity::service_account(self.name)
+        match self.user {
+            Some(user) => Identity { user: user.to_owned(), groups: Vec::new() },
+            None => Identity::service_account(self.name),
+        }
     }
 }
 
@@ -38,6 +43,7 @@ pub const CONTROLLERS: &[&ControllerDescriptor] = &[
     &crate::taint_eviction::CONTROLLER,
     &crate::pod_garbage_collector::CONTROLLER,
 ];
+pub const CONTROLLERS: &[&ControllerDescriptor] = &[&crate::scheduler::CONTROLLER];
 
 /// A user and its permissions.
 #[derive(Debug, Clone)]

@@ -31,7 +31,10 @@ mod pod_index;
 mod node_lifecycle;
 mod taint_eviction;
 mod pod_garbage_collector;
+mod scheduler;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};
+#[doc(hidden)]
+pub use scheduler::benchmark as scheduler_benchmark;
 pub use selection::{Selection, UnknownController};

@@ -12,3 +12,4 @@ mod garbage_collection;
 mod namespaces;
 mod finished_jobs;
 mod nodes;
+mod scheduling;

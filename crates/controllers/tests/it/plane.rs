@@ -28,14 +28,20 @@ impl Plane {
         let roles = roles.map(|role| (role.identity.user, role.rules.to_vec()));
         let roles = Arc::new(FixedRoles::new(roles));
         let env = builder.config(|config| config.authorizers.push(roles)).start().await;
-        let controllers = ControllerManager::start(ControllerManagerOptions {
-            selection: Selection::parse(controllers).unwrap(),
-            connect: connect(&env),
-            root_ca: env.server().authority().to_owned(),
-            clock: env.clock().clone(),
-            entropy: Entropy::seeded(2),
-        });
+        let controllers = start_controllers(&env, controllers);
         Self { env, controllers }
+    }
+
+    /// Stops the controllers, so that others can be started with the same server.
+    pub(crate) async fn stop_controllers(&mut self) {
+        let none = start_controllers(&self.env, &["none"]);
+        std::mem::replace(&mut self.controllers, none).stop().await.unwrap();
+    }
+
+    /// Starts controllers after [`stop_controllers`](Self::stop_controllers).
+    pub(crate) async fn restart_controllers(&mut self, controllers: &[&str]) {
+        let new = start_controllers(&self.env, controllers);
+        std::mem::replace(&mut self.controllers, new).stop().await.unwrap();
     }
 
     /// The manager of the controllers.
@@ -56,6 +62,16 @@ impl Deref for Plane {
     fn deref(&self) -> &TestEnv {
         &self.env
     }
+}
+
+fn start_controllers(env: &TestEnv, controllers: &[&str]) -> ControllerManager {
+    ControllerManager::start(ControllerManagerOptions {
+        selection: Selection::parse(controllers).unwrap(),
+        connect: connect(env),
+        root_ca: env.server().authority().to_owned(),
+        clock: env.clock().clone(),
+        entropy: Entropy::seeded(2),
+    })
 }
 
 /// Clients of the plane in the same process.
