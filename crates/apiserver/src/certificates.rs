@@ -147,7 +147,8 @@ impl Authority {
         let mut serial = [0; 16];
         entropy.fill(&mut serial);
         // The end of a short lifetime is exact.
-        let end = if lifetime < SHORT_LIFETIME { now + lifetime } else { now + lifetime - BACKDATE };
+        let end =
+            if lifetime < SHORT_LIFETIME { now + lifetime } else { now + lifetime - BACKDATE };
         let last = self.0.not_after().unwrap_or(end);
         if now >= last {
             return Err(Error::Expired);

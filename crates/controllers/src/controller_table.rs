@@ -3,6 +3,10 @@
 
 use crate::controller_context::ControllerContext;
 use crate::controller_manager::cache_identity;
+use crate::{
+    endpoint_slice, endpoint_slice_mirroring, endpoints, root_ca_publisher, service_account,
+    service_account_token,
+};
 use machinery::PolicyRule;
 use runtime::client::Identity;
 
@@ -27,7 +31,14 @@ impl ControllerDescriptor {
 }
 
 /// All controllers, in the order in which they start.
-pub const CONTROLLERS: &[&ControllerDescriptor] = &[];
+pub const CONTROLLERS: &[&ControllerDescriptor] = &[
+    &service_account::CONTROLLER,
+    &service_account_token::CONTROLLER,
+    &root_ca_publisher::CONTROLLER,
+    &endpoints::CONTROLLER,
+    &endpoint_slice::CONTROLLER,
+    &endpoint_slice_mirroring::CONTROLLER,
+];
 
 /// A user and its permissions.
 #[derive(Debug, Clone)]

@@ -12,12 +12,24 @@
 pub mod controller_table;
 pub mod controller_manager;
 mod controller_context;
+pub mod signers;
 pub mod selection;
 mod api_requests;
 mod time;
 mod metadata;
 mod pod_view;
+mod service_account;
+mod service_account_token;
+mod root_ca_publisher;
+mod service_view;
+mod endpoint_pod;
+mod service_pods;
+mod trigger_time;
+mod endpoints;
+mod endpoint_slice;
+mod endpoint_slice_mirroring;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};
 pub use selection::{Selection, UnknownController};
+pub use signers::Signers;

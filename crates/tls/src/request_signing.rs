@@ -279,8 +279,8 @@ fn serial_number(serial: &[u8; 16]) -> Vec<u8> {
 
 /// A time: with two digits of the year until 2049, and with four digits later.
 fn time(time: Timestamp) -> Vec<u8> {
-    let time = OffsetDateTime::from_unix_timestamp(time.seconds())
-        .unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let time =
+        OffsetDateTime::from_unix_timestamp(time.seconds()).unwrap_or(OffsetDateTime::UNIX_EPOCH);
     let (tag, year) = match time.year() {
         year @ 1950..=2049 => (0x17, format!("{:02}", year % 100)),
         year => (0x18, format!("{year:04}")),

@@ -3,5 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
+mod endpoint_pods;
+mod endpoint_slices;
+mod endpoints;
 mod plane;
+mod service_accounts;
 mod starting;
