@@ -103,6 +103,13 @@ pub(crate) fn has_reason(error: &kube_client::Error, reason: &str) -> bool {
     matches!(error, kube_client::Error::Api(status) if status.reason == reason)
 }
 
+/// Whether the server has refused a creation because the namespace is being deleted.
+pub(crate) fn is_namespace_terminating(error: &kube_client::Error) -> bool {
+    let kube_client::Error::Api(status) = error else { return false };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+}
+
 /// The message of the server, or of the connection to it.
 pub(crate) fn message(error: &kube_client::Error) -> String {
     match error {

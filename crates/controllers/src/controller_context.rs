@@ -7,6 +7,8 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::controller_manager::ControllerManagerOptions;
 use crate::resource_discovery::ResourceDiscovery;
 use keel::{Clock, Entropy, Tasks};
+use machinery::selector::FieldSelector;
+use runtime::informer::Selection;
 use runtime::recorder::Recorder;
 use runtime::{Client, Lister, Manager};
 
@@ -55,5 +57,14 @@ impl ControllerContext {
     /// A lister of pods that decodes only the fields of `T`.
     pub(crate) fn pods<T>(&self) -> Lister<T> {
         self.manager.informer::<Pod>().lister()
+    }
+}
+
+/// The objects of all namespaces whose `field` has this value, as a cache of their own.
+pub(crate) fn selecting_field(field: &str, value: &str) -> Selection {
+    let fields = FieldSelector::parse(&format!("{field}={value}"));
+    Selection {
+        fields: fields.expect("the field and its value are constants"),
+        ..Selection::default()
     }
 }

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use crate::controller_context::ControllerContext;
 use crate::controller_table::CONTROLLERS;
 use crate::selection::Selection;
+use crate::signers::Signers;
 use keel::{Clock, Entropy, Tasks, UncleanStop};
 use runtime::client::{Connect, Identity};
 use runtime::{Manager, ManagerOptions};
@@ -30,6 +31,8 @@ pub struct ControllerManagerOptions {
     pub connect: Connect,
     /// The certificates that clients of the plane trust, in PEM.
     pub root_ca: String,
+    /// Sign with the keys of the plane.
+    pub signers: Signers,
     /// The plane's clock.
     pub clock: Clock,
     /// The plane's source of randomness.

@@ -42,8 +42,14 @@ pub const CONTROLLERS: &[&ControllerDescriptor] = &[
     &crate::node_lifecycle::CONTROLLER,
     &crate::taint_eviction::CONTROLLER,
     &crate::pod_garbage_collector::CONTROLLER,
+    &crate::scheduler::CONTROLLER,
+    &crate::service_account::CONTROLLER,
+    &crate::service_account_token::CONTROLLER,
+    &crate::root_ca_publisher::CONTROLLER,
+    &crate::endpoints::CONTROLLER,
+    &crate::endpoint_slice::CONTROLLER,
+    &crate::endpoint_slice_mirroring::CONTROLLER,
 ];
-pub const CONTROLLERS: &[&ControllerDescriptor] = &[&crate::scheduler::CONTROLLER];
 
 /// A user and its permissions.
 #[derive(Debug, Clone)]

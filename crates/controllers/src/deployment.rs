@@ -43,6 +43,7 @@ use view::{DeploymentStatus, DeploymentView, REVISION, SetView};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "deployment-controller",
     aliases: &[],
+    user: None,
     rules: &[
         PolicyRule::new(&["apps"], &["deployments"], &["get"]),
         PolicyRule::new(&["apps"], &["deployments/status"], &["patch"]),

@@ -50,6 +50,7 @@ const WORKERS: usize = 32;
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "garbage-collector-controller",
     aliases: &["garbagecollector"],
+    user: None,
     rules: &[PolicyRule::new(
         &["*"],
         &["*"],

@@ -12,6 +12,7 @@
 pub mod controller_table;
 pub mod controller_manager;
 mod controller_context;
+pub mod signers;
 pub mod selection;
 mod api_requests;
 mod time;
@@ -32,9 +33,20 @@ mod node_lifecycle;
 mod taint_eviction;
 mod pod_garbage_collector;
 mod scheduler;
+mod service_account;
+mod service_account_token;
+mod root_ca_publisher;
+mod service_view;
+mod endpoint_pod;
+mod service_pods;
+mod trigger_time;
+mod endpoints;
+mod endpoint_slice;
+mod endpoint_slice_mirroring;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};
 #[doc(hidden)]
 pub use scheduler::benchmark as scheduler_benchmark;
 pub use selection::{Selection, UnknownController};
+pub use signers::Signers;

@@ -46,6 +46,7 @@ const FINALIZER: &str = "kubernetes";
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "namespace-controller",
     aliases: &[],
+    user: None,
     rules: &[
         PolicyRule::new(&[""], &["namespaces"], &["get", "list", "watch", "delete"]),
         PolicyRule::new(&[""], &["namespaces/finalize", "namespaces/status"], &["update"]),

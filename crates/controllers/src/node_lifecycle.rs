@@ -35,6 +35,7 @@ use runtime::{Action, Controller, Failure, Predicate, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "node-lifecycle-controller",
     aliases: &["nodelifecycle"],
+    user: None,
     rules: &[
         PolicyRule::new(&[""], &["nodes", "nodes/status"], &["patch"]),
         PolicyRule::new(&[""], &["pods/status"], &["patch"]),

@@ -34,6 +34,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, ObjectKey, Predicate,
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "pod-garbage-collector-controller",
     aliases: &["podgc"],
+    user: None,
     rules: &[
         PolicyRule::new(&[""], &["pods"], &["delete"]),
         PolicyRule::new(&[""], &["pods/status"], &["patch"]),

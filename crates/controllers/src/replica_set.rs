@@ -41,6 +41,7 @@ use view::SetView;
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "replicaset-controller",
     aliases: &[],
+    user: None,
     rules: &[
         PolicyRule::new(&["apps"], &["replicasets"], &["get"]),
         PolicyRule::new(&["apps"], &["replicasets/status"], &["patch"]),
@@ -53,6 +54,7 @@ pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
 pub(crate) const REPLICATION_CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "replicationcontroller-controller",
     aliases: &["replication-controller"],
+    user: None,
     rules: &[
         PolicyRule::new(&[""], &["replicationcontrollers"], &["get"]),
         PolicyRule::new(&[""], &["replicationcontrollers/status"], &["patch"]),

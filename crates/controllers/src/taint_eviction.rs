@@ -30,6 +30,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Re
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "taint-eviction-controller",
     aliases: &[],
+    user: None,
     rules: &[
         PolicyRule::new(&[""], &["pods"], &["delete"]),
         PolicyRule::new(&[""], &["pods/status"], &["patch"]),

@@ -26,6 +26,7 @@ use machinery::PolicyRule;
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "ttl-after-finished-controller",
     aliases: &[],
+    user: None,
     rules: &[PolicyRule::new(&["batch"], &["jobs"], &["get", "list", "watch", "delete"])],
     start,
 };

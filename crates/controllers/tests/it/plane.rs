@@ -4,8 +4,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use apiserver::auth::authentication::User;
+use apiserver::auth::authentication::service_account::LegacyClaims;
 use apiserver::auth::authorization::fixed_roles::FixedRoles;
-use controllers::{ControllerManager, ControllerManagerOptions, Selection};
+use controllers::signers::{ApprovedRequest, TokenSubject};
+use controllers::{ControllerManager, ControllerManagerOptions, Selection, Signers};
 use keel::Entropy;
 use runtime::client::{Connect, Identity};
 use testenv::{TestEnv, TestEnvBuilder};
@@ -69,6 +71,7 @@ fn start_controllers(env: &TestEnv, controllers: &[&str]) -> ControllerManager {
         selection: Selection::parse(controllers).unwrap(),
         connect: connect(env),
         root_ca: env.server().authority().to_owned(),
+        signers: signers(env),
         clock: env.clock().clone(),
         entropy: Entropy::seeded(2),
     })
@@ -81,4 +84,24 @@ fn connect(env: &TestEnv) -> Connect {
         let user = User::authenticated(&identity.user, "", identity.groups.clone());
         kube_client::Client::new(client.for_user(user), "default")
     })
+}
+
+/// The keys of the plane.
+fn signers(env: &TestEnv) -> Signers {
+    let (token_keys, certificate_keys) = (env.server().signing_keys(), env.server().signing_keys());
+    Signers {
+        token: Arc::new(move |subject: &TokenSubject| {
+            let claims = LegacyClaims {
+                namespace: subject.namespace.clone(),
+                name: subject.account.clone(),
+                uid: subject.account_uid.clone(),
+                secret: subject.secret.clone(),
+            };
+            token_keys.sign_legacy_token(&claims).ok_or_else(|| "cannot sign".into())
+        }),
+        certificate: Arc::new(move |approved: &ApprovedRequest| {
+            let ApprovedRequest { request, usages, lifetime } = approved;
+            Ok(certificate_keys.sign_certificate(request, usages, *lifetime)?)
+        }),
+    }
 }
