@@ -3,6 +3,7 @@
 
 use crate::controller_context::ControllerContext;
 use crate::controller_manager::cache_identity;
+use crate::disruption;
 use machinery::PolicyRule;
 use runtime::client::Identity;
 
@@ -27,7 +28,7 @@ impl ControllerDescriptor {
 }
 
 /// All controllers, in the order in which they start.
-pub const CONTROLLERS: &[&ControllerDescriptor] = &[];
+pub const CONTROLLERS: &[&ControllerDescriptor] = &[&disruption::CONTROLLER];
 
 /// A user and its permissions.
 #[derive(Debug, Clone)]

@@ -17,6 +17,10 @@ mod api_requests;
 mod time;
 mod metadata;
 mod pod_view;
+mod object_reference;
+mod label_selector;
+mod scale_client;
+mod disruption;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};

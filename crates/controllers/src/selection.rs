@@ -40,8 +40,7 @@ impl Selection {
                 None => enabled.push(find(item)?.name),
             }
         }
-        let is_selected =
-            |name: &&str| enabled.contains(name) || all && !disabled.contains(name);
+        let is_selected = |name: &&str| enabled.contains(name) || all && !disabled.contains(name);
         Ok(Self(names().into_iter().filter(is_selected).collect()))
     }
 

@@ -5,3 +5,4 @@
 
 mod plane;
 mod starting;
+mod disruption;
