@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::auth::authentication::token::TokenFile;
 use crate::auth::authorization::Authorizer;
+use crate::outbound::in_process_services::InProcessServices;
 use keel::{Clock, Entropy};
 
 /// The store of a plane.
@@ -67,6 +68,8 @@ pub struct Config {
     pub enabled_plugins: Vec<String>,
     /// Default admission plugins that are disabled.
     pub disabled_plugins: Vec<String>,
+    /// The services that are functions of this process, for aggregated APIs.
+    pub in_process_services: InProcessServices,
     /// The maximum number of concurrent reads.
     pub max_reads: usize,
     /// The maximum number of concurrent writes.
@@ -92,6 +95,7 @@ impl Default for Config {
             service_cidr: "10.0.0.0/24".to_owned(),
             enabled_plugins: Vec::new(),
             disabled_plugins: Vec::new(),
+            in_process_services: InProcessServices::default(),
             max_reads: 400,
             max_writes: 200,
             timeouts: Timeouts::default(),
