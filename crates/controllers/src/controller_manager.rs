@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 
 use crate::controller_context::ControllerContext;
 use crate::controller_table::CONTROLLERS;
+use crate::metrics_api::MetricsApi;
 use crate::selection::Selection;
 use keel::{Clock, Entropy, Tasks, UncleanStop};
 
@@ -30,6 +31,8 @@ pub struct ControllerManagerOptions {
     pub connect: Connect,
     /// The certificates that clients of the plane trust, in PEM.
     pub root_ca: String,
+    /// The metrics of simulated pods, which the API server of the plane serves.
+    pub metrics_api: MetricsApi,
     /// The plane's clock.
     pub clock: Clock,
     /// The plane's source of randomness.

@@ -4,6 +4,8 @@
 use crate::controller_context::ControllerContext;
 use crate::controller_manager::cache_identity;
 use crate::disruption;
+use crate::horizontal_pod_autoscaler;
+use crate::metrics_api;
 use machinery::PolicyRule;
 use runtime::client::Identity;
 
@@ -28,7 +30,8 @@ impl ControllerDescriptor {
 }
 
 /// All controllers, in the order in which they start.
-pub const CONTROLLERS: &[&ControllerDescriptor] = &[&disruption::CONTROLLER];
+pub const CONTROLLERS: &[&ControllerDescriptor] =
+    &[&disruption::CONTROLLER, &horizontal_pod_autoscaler::CONTROLLER, &metrics_api::CONTROLLER];
 
 /// A user and its permissions.
 #[derive(Debug, Clone)]

@@ -21,7 +21,10 @@ mod object_reference;
 mod label_selector;
 mod scale_client;
 mod disruption;
+mod horizontal_pod_autoscaler;
+pub mod metrics_api;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};
+pub use metrics_api::MetricsApi;
 pub use selection::{Selection, UnknownController};

@@ -6,3 +6,4 @@
 mod plane;
 mod starting;
 mod disruption;
+mod autoscaling;

@@ -1,11 +1,12 @@
 //! [`Plane`]: an API server with controllers, for one test.
 
 use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use apiserver::auth::authentication::User;
 use apiserver::auth::authorization::fixed_roles::FixedRoles;
-use controllers::{ControllerManager, ControllerManagerOptions, Selection};
+use controllers::{ControllerManager, ControllerManagerOptions, MetricsApi, Selection};
 use keel::Entropy;
 use runtime::client::{Connect, Identity};
 use testenv::{TestEnv, TestEnvBuilder};
@@ -27,11 +28,25 @@ impl Plane {
         let roles = controllers::roles().into_iter();
         let roles = roles.map(|role| (role.identity.user, role.rules.to_vec()));
         let roles = Arc::new(FixedRoles::new(roles));
-        let env = builder.config(|config| config.authorizers.push(roles)).start().await;
+        let metrics_api = MetricsApi::default();
+        let metrics = metrics_api.clone();
+        let env = builder
+            .config(|config| {
+                config.authorizers.push(roles);
+                let (namespace, name) = MetricsApi::SERVICE;
+                let service = move |request| -> Pin<Box<dyn Future<Output = _> + Send>> {
+                    let metrics = metrics.clone();
+                    Box::pin(async move { metrics.respond(request).await })
+                };
+                config.in_process_services.add(namespace, name, Arc::new(service));
+            })
+            .start()
+            .await;
         let controllers = ControllerManager::start(ControllerManagerOptions {
             selection: Selection::parse(controllers).unwrap(),
             connect: connect(&env),
             root_ca: env.server().authority().to_owned(),
+            metrics_api,
             clock: env.clock().clone(),
             entropy: Entropy::seeded(2),
         });
