@@ -6,6 +6,10 @@ use crate::controller_manager::cache_identity;
 use crate::disruption;
 use crate::horizontal_pod_autoscaler;
 use crate::metrics_api;
+use crate::{
+    ephemeral_volume, persistent_volume_binder, persistent_volume_expander, pv_protection,
+    pvc_protection,
+};
 use machinery::PolicyRule;
 use runtime::client::Identity;
 
@@ -30,8 +34,16 @@ impl ControllerDescriptor {
 }
 
 /// All controllers, in the order in which they start.
-pub const CONTROLLERS: &[&ControllerDescriptor] =
-    &[&disruption::CONTROLLER, &horizontal_pod_autoscaler::CONTROLLER, &metrics_api::CONTROLLER];
+pub const CONTROLLERS: &[&ControllerDescriptor] = &[
+    &disruption::CONTROLLER,
+    &horizontal_pod_autoscaler::CONTROLLER,
+    &metrics_api::CONTROLLER,
+    &persistent_volume_binder::CONTROLLER,
+    &persistent_volume_expander::CONTROLLER,
+    &pvc_protection::CONTROLLER,
+    &pv_protection::CONTROLLER,
+    &ephemeral_volume::CONTROLLER,
+];
 
 /// A user and its permissions.
 #[derive(Debug, Clone)]

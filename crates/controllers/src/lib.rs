@@ -23,6 +23,12 @@ mod scale_client;
 mod disruption;
 mod horizontal_pod_autoscaler;
 pub mod metrics_api;
+mod pod_claims;
+mod persistent_volume_binder;
+mod persistent_volume_expander;
+mod pvc_protection;
+mod pv_protection;
+mod ephemeral_volume;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};

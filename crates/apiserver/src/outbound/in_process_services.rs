@@ -13,8 +13,9 @@ use bytes::Bytes;
 use http::{Request, Response};
 
 /// Answers a request.
-pub type ServiceFunction =
-    Arc<dyn Fn(Request<Bytes>) -> Pin<Box<dyn Future<Output = Response<Bytes>> + Send>> + Send + Sync>;
+pub type ServiceFunction = Arc<
+    dyn Fn(Request<Bytes>) -> Pin<Box<dyn Future<Output = Response<Bytes>> + Send>> + Send + Sync,
+>;
 
 /// See the [module documentation](self).
 ///

@@ -7,3 +7,6 @@ mod plane;
 mod starting;
 mod disruption;
 mod autoscaling;
+mod volumes;
+mod quotas;
+mod custom_metrics;
