@@ -90,7 +90,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("storage", &["cache", "outbound", "metrics", "http"]),
     ("cache", &[]),
     ("outbound", &[]),
-    ("config", &["auth"]),
+    ("config", &["outbound", "auth"]),
     ("flow_control", &["auth", "request"]),
     ("auth", &["http", "request"]),
     ("metrics", &["http", "request"]),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::auth::authentication::token::TokenFile;
 use crate::auth::authorization::Authorizer;
+use crate::outbound::in_process_services::InProcessServices;
 use keel::{Clock, Entropy};
 
 /// The store of a plane.
@@ -70,6 +71,8 @@ pub struct Config {
     /// Whether the service account of a pod must exist, as in Kubernetes. Set it if a controller
     /// creates the account `default` of each namespace.
     pub require_service_accounts: bool,
+    /// The services that are functions of this process, for aggregated APIs.
+    pub in_process_services: InProcessServices,
     /// The maximum number of concurrent reads.
     pub max_reads: usize,
     /// The maximum number of concurrent writes.
@@ -96,6 +99,7 @@ impl Default for Config {
             enabled_plugins: Vec::new(),
             disabled_plugins: Vec::new(),
             require_service_accounts: false,
+            in_process_services: InProcessServices::default(),
             max_reads: 400,
             max_writes: 200,
             timeouts: Timeouts::default(),

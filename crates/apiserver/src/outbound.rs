@@ -11,6 +11,7 @@
 mod client_config;
 mod connector;
 pub(crate) mod service;
+pub mod in_process_services;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

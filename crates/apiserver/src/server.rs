@@ -315,7 +315,11 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
             metrics: Metrics::new(metrics),
             admission: Arc::new(admission),
             service_allocator,
-            aggregation: Arc::new(Aggregation::new(Arc::clone(&storage), front_proxy)),
+            aggregation: Arc::new(Aggregation::new(
+                Arc::clone(&storage),
+                front_proxy,
+                config.in_process_services.clone(),
+            )),
             loopback,
             storage,
             ready: AtomicBool::new(false),

@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 
 use crate::controller_context::ControllerContext;
 use crate::controller_table::CONTROLLERS;
+use crate::metrics_api::MetricsApi;
 use crate::selection::Selection;
 use crate::signers::Signers;
 use keel::{Clock, Entropy, Tasks, UncleanStop};
@@ -33,6 +34,8 @@ pub struct ControllerManagerOptions {
     pub root_ca: String,
     /// Sign with the keys of the plane.
     pub signers: Signers,
+    /// The metrics of simulated pods, which the API server of the plane serves.
+    pub metrics_api: MetricsApi,
     /// The plane's clock.
     pub clock: Clock,
     /// The plane's source of randomness.

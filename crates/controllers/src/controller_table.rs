@@ -49,6 +49,14 @@ pub const CONTROLLERS: &[&ControllerDescriptor] = &[
     &crate::endpoints::CONTROLLER,
     &crate::endpoint_slice::CONTROLLER,
     &crate::endpoint_slice_mirroring::CONTROLLER,
+    &crate::disruption::CONTROLLER,
+    &crate::horizontal_pod_autoscaler::CONTROLLER,
+    &crate::metrics_api::CONTROLLER,
+    &crate::persistent_volume_binder::CONTROLLER,
+    &crate::persistent_volume_expander::CONTROLLER,
+    &crate::pvc_protection::CONTROLLER,
+    &crate::pv_protection::CONTROLLER,
+    &crate::ephemeral_volume::CONTROLLER,
 ];
 
 /// A user and its permissions.

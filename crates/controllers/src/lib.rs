@@ -43,9 +43,22 @@ mod trigger_time;
 mod endpoints;
 mod endpoint_slice;
 mod endpoint_slice_mirroring;
+mod object_reference;
+mod label_selector;
+mod scale_client;
+mod disruption;
+mod horizontal_pod_autoscaler;
+pub mod metrics_api;
+mod pod_claims;
+mod persistent_volume_binder;
+mod persistent_volume_expander;
+mod pvc_protection;
+mod pv_protection;
+mod ephemeral_volume;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};
+pub use metrics_api::MetricsApi;
 #[doc(hidden)]
 pub use scheduler::benchmark as scheduler_benchmark;
 pub use selection::{Selection, UnknownController};

@@ -24,6 +24,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 
 use crate::in_process::loopback::LoopbackClient;
+use crate::outbound::in_process_services::{InProcessServices, ServiceFunction};
 use crate::storage::Storage;
 use crate::storage::catalog::Catalog;
 use crate::storage::snapshot_value::SnapshotValue;
@@ -56,6 +57,8 @@ pub(crate) struct Aggregation {
     discovery: Mutex<Option<CachedDiscovery>>,
     /// The client certificate for forwarded requests.
     identity: Identity,
+    /// The services that are functions of this process.
+    in_process_services: InProcessServices,
 }
 
 type Remotes = Arc<Vec<Arc<RemoteApiService>>>;
@@ -83,7 +86,11 @@ pub(crate) struct RemoteDocuments {
 
 impl Aggregation {
     /// Creates the state without any documents.
-    pub(crate) fn new(storage: Arc<Storage>, identity: Identity) -> Self {
+    pub(crate) fn new(
+        storage: Arc<Storage>,
+        identity: Identity,
+        in_process_services: InProcessServices,
+    ) -> Self {
         let make = |snapshot: &crate::cache::watch_cache::Snapshot| {
             let objects = snapshot.entries.values().map(|it| it.object_as_stored());
             objects.filter_map(|it| RemoteApiService::from_object(&it)).map(Arc::new).collect()
@@ -94,6 +101,7 @@ impl Aggregation {
             documents: ArcSwap::default(),
             discovery: Mutex::default(),
             identity,
+            in_process_services,
         }
     }
 
@@ -106,6 +114,11 @@ impl Aggregation {
     pub(crate) fn find(&self, group: &str, version: &str) -> Option<Arc<RemoteApiService>> {
         let remotes = self.remotes();
         remotes.iter().find(|it| it.group == group && it.version == version).cloned()
+    }
+
+    /// The function that serves a version, if its service is one of this process.
+    fn in_process_service(&self, remote: &RemoteApiService) -> Option<&ServiceFunction> {
+        self.in_process_services.find(&remote.service.namespace, &remote.service.name)
     }
 
     /// The latest documents of the server of a version.

@@ -17,3 +17,8 @@ mod namespaces;
 mod finished_jobs;
 mod nodes;
 mod scheduling;
+mod disruption;
+mod autoscaling;
+mod volumes;
+mod quotas;
+mod custom_metrics;

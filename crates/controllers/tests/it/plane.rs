@@ -1,13 +1,14 @@
 //! [`Plane`]: an API server with controllers, for one test.
 
 use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use apiserver::auth::authentication::User;
 use apiserver::auth::authentication::service_account::LegacyClaims;
 use apiserver::auth::authorization::fixed_roles::FixedRoles;
 use controllers::signers::{ApprovedRequest, TokenSubject};
-use controllers::{ControllerManager, ControllerManagerOptions, Selection, Signers};
+use controllers::{ControllerManager, ControllerManagerOptions, MetricsApi, Selection, Signers};
 use keel::Entropy;
 use runtime::client::{Connect, Identity};
 use testenv::{TestEnv, TestEnvBuilder};
@@ -16,6 +17,7 @@ use testenv::{TestEnv, TestEnvBuilder};
 pub(crate) struct Plane {
     env: TestEnv,
     controllers: ControllerManager,
+    metrics_api: MetricsApi,
 }
 
 impl Plane {
@@ -29,20 +31,33 @@ impl Plane {
         let roles = controllers::roles().into_iter();
         let roles = roles.map(|role| (role.identity.user, role.rules.to_vec()));
         let roles = Arc::new(FixedRoles::new(roles));
-        let env = builder.config(|config| config.authorizers.push(roles)).start().await;
-        let controllers = start_controllers(&env, controllers);
-        Self { env, controllers }
+        let metrics_api = MetricsApi::default();
+        let metrics = metrics_api.clone();
+        let env = builder
+            .config(|config| {
+                config.authorizers.push(roles);
+                let (namespace, name) = MetricsApi::SERVICE;
+                let service = move |request| -> Pin<Box<dyn Future<Output = _> + Send>> {
+                    let metrics = metrics.clone();
+                    Box::pin(async move { metrics.respond(request).await })
+                };
+                config.in_process_services.add(namespace, name, Arc::new(service));
+            })
+            .start()
+            .await;
+        let controllers = start_controllers(&env, controllers, &metrics_api);
+        Self { env, controllers, metrics_api }
     }
 
     /// Stops the controllers, so that others can be started with the same server.
     pub(crate) async fn stop_controllers(&mut self) {
-        let none = start_controllers(&self.env, &["none"]);
+        let none = start_controllers(&self.env, &["none"], &self.metrics_api);
         std::mem::replace(&mut self.controllers, none).stop().await.unwrap();
     }
 
     /// Starts controllers after [`stop_controllers`](Self::stop_controllers).
     pub(crate) async fn restart_controllers(&mut self, controllers: &[&str]) {
-        let new = start_controllers(&self.env, controllers);
+        let new = start_controllers(&self.env, controllers, &self.metrics_api);
         std::mem::replace(&mut self.controllers, new).stop().await.unwrap();
     }
 
@@ -66,12 +81,17 @@ impl Deref for Plane {
     }
 }
 
-fn start_controllers(env: &TestEnv, controllers: &[&str]) -> ControllerManager {
+fn start_controllers(
+    env: &TestEnv,
+    controllers: &[&str],
+    metrics_api: &MetricsApi,
+) -> ControllerManager {
     ControllerManager::start(ControllerManagerOptions {
         selection: Selection::parse(controllers).unwrap(),
         connect: connect(env),
         root_ca: env.server().authority().to_owned(),
         signers: signers(env),
+        metrics_api: metrics_api.clone(),
         clock: env.clock().clone(),
         entropy: Entropy::seeded(2),
     })

@@ -144,11 +144,16 @@ impl AggregationController {
     ) -> Result<(u16, Bytes), RequestError> {
         let to = self.aggregation.destination(remote)?;
         let user = masters::member("system:kube-aggregator");
-        let mut request = Request::get(format!("{}{path}", remote.service.origin()))
-            .body(Full::new(Bytes::new()))?;
+        let mut request =
+            Request::get(format!("{}{path}", remote.service.origin())).body(Bytes::new())?;
         *request.headers_mut() =
             headers(&HeaderMap::new(), &user).expect("the controller's user name is ASCII");
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
+        if let Some(service) = self.aggregation.in_process_service(remote) {
+            let response = service(request).await;
+            return Ok((response.status().as_u16(), response.into_body()));
+        }
+        let request = request.map(Full::new);
         let response =
             self.aggregation.storage.outbound.call(&to, request, limit, deadline).await?;
         Ok((response.status().as_u16(), response.into_body()))

@@ -66,13 +66,17 @@ impl Aggregation {
         let request = Request::builder()
             .method(head.method.clone())
             .uri(format!("{}{path}", remote.service.origin()))
-            .body(Full::new(body));
+            .body(body);
         let Ok(mut request) = request else { return response::text(400, "bad address\n") };
         let Some(mut headers) = headers(&head.headers, user) else {
             return response::text(500, "the user cannot be written as headers\n");
         };
         add_forwarded(&mut headers, to.addresses.first(), head.uri.path());
         *request.headers_mut() = headers;
+        if let Some(service) = self.in_process_service(remote) {
+            return in_process_response(service(request).await);
+        }
+        let request = request.map(Full::new);
         match self.storage.outbound.open(&to, request, Deadline::of(head)).await {
             // Upstream: a client that follows a redirect would send its credentials to its target.
             Ok(response) if is_redirect(&response) => response::text(502, REDIRECTED),
@@ -86,6 +90,9 @@ impl Aggregation {
         &self,
         remote: &RemoteApiService,
     ) -> Result<Destination, ServiceError> {
+        if self.in_process_service(remote).is_some() {
+            return Ok(Destination::of_url(String::new(), remote.trust.clone()));
+        }
         let mut to = remote.service.destination(&*self.storage, remote.trust.clone())?;
         to.identity = Some(self.identity.clone());
         Ok(to)
@@ -156,6 +163,13 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
     for name in &HOP_BY_HOP {
         headers.remove(name);
     }
+}
+
+/// The response of a service of this process.
+fn in_process_response(response: Response<Bytes>) -> Response<Body> {
+    let mut response = response.map(Body::Shared);
+    response::set_not_cacheable(response.headers_mut());
+    response
 }
 
 /// The response for the client, whose body is streamed.

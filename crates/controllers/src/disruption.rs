@@ -1,0 +1,301 @@
+//! The disruption controller: says in the status of each `PodDisruptionBudget` how many of its pods
+//! are healthy, and how many may be evicted.
+//!
+//! - The number of expected pods is the sum of the scales of the pods' controllers, if the budget
+//!   has a percentage or `maxUnavailable`; otherwise the number of pods.
+//! - Pods whose eviction the API server has recorded in the status count as gone, for two minutes.
+//! - A pod that was to be disrupted (condition `DisruptionTarget`) and is not deleted within two
+//!   minutes loses the condition.
+//!
+//! Reads budgets, pods and their controllers: from the caches, or the `scale` of any other kind.
+//! Writes the status of budgets, and that condition of pods.
+
+mod expected_pods;
+mod stale_condition;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use runtime::conditions::{self, NewCondition};
+use runtime::informer::{Indexer, Item, ObjectEvent};
+use runtime::recorder::{EventType, Recorder};
+use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request};
+use serde::Deserialize;
+
+use crate::api_requests;
+use crate::controller_context::ControllerContext;
+use crate::controller_table::ControllerDescriptor;
+use crate::label_selector;
+use crate::metadata::Metadata;
+use crate::object_reference::object_reference;
+use crate::pod_view::PodView;
+use crate::time;
+use expected_pods::{ExpectedPods, PodControllers};
+use keel::Clock;
+use machinery::PolicyRule;
+use machinery::selector::LabelSelector;
+
+pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
+    name: "disruption-controller",
+    aliases: &[],
+    user: None,
+    rules: &[
+        PolicyRule::new(&["policy"], &["poddisruptionbudgets/status"], &["update"]),
+        PolicyRule::new(&[""], &["pods/status"], &["patch"]),
+        PolicyRule::new(&["*"], &["*/scale"], &["get"]),
+    ],
+    start,
+};
+
+/// The time within which an evicted pod must be deleted; later it counts as present again.
+const DELETION_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// What the reconciles of budgets use.
+struct Disruption {
+    client: Client,
+    clock: Clock,
+    recorder: Recorder,
+    budgets: Lister<PodDisruptionBudget>,
+    pods: Lister<PodView>,
+    controllers: PodControllers,
+}
+
+/// The computed part of a status.
+struct Counts {
+    expected: ExpectedPods,
+    healthy: i32,
+    disrupted_pods: BTreeMap<String, Time>,
+    recheck_in: Option<Duration>,
+}
+
+fn start(cx: &ControllerContext) {
+    let budgets = cx.manager.informer::<PodDisruptionBudget>();
+    let disruption = Disruption {
+        client: cx.client.clone(),
+        clock: cx.clock().clone(),
+        recorder: cx.recorder(),
+        budgets: budgets.lister(),
+        pods: cx.pods(),
+        controllers: PodControllers::new(cx),
+    };
+    let (known, selectors) = (Arc::clone(budgets.indexer()), budgets.lister::<BudgetView>());
+    let controller = Controller::for_::<PodDisruptionBudget>()
+        .named(cx.name)
+        .watches::<Pod>(Mapper::custom(move |pod| budgets_of(&selectors, pod)))
+        .when(Predicate::custom(move |event| is_relevant(&known, event)))
+        .reconcile(reconcile, disruption);
+    cx.manager.add(controller);
+    stale_condition::start(cx);
+}
+
+/// The part of a budget that selects pods.
+#[derive(Deserialize)]
+struct BudgetView {
+    #[serde(default)]
+    spec: BudgetSpecView,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct BudgetSpecView {
+    selector: serde_json::Value,
+}
+
+/// The budgets that select a pod.
+fn budgets_of(budgets: &Lister<BudgetView>, pod: &Item) -> Vec<Request> {
+    let here = budgets.indexer().list_namespace(pod.namespace());
+    let selects = |budget: &Item| {
+        let view = budgets.shared_key(budget.key()).ok().flatten();
+        let selector = view.and_then(|view| LabelSelector::from_value(&view.spec.selector).ok());
+        selector.is_some_and(|selector| pod.is_selected_by(&selector))
+    };
+    here.iter().filter(|budget| selects(budget)).map(|budget| budget.key().clone()).collect()
+}
+
+/// Whether a change of a pod can change the status of a budget. The first check costs nothing for
+/// namespaces without budgets.
+fn is_relevant(budgets: &Indexer, event: &ObjectEvent) -> bool {
+    if budgets.is_empty() || budgets.list_namespace(event.item().namespace()).is_empty() {
+        return false;
+    }
+    let ObjectEvent::Updated { old, new } = event else { return true };
+    let (Ok(old), Ok(new)) = (old.decode::<PodView>(), new.decode::<PodView>()) else {
+        return true;
+    };
+    old.is_ready() != new.is_ready()
+        || old.metadata.is_deleting() != new.metadata.is_deleting()
+        || old.metadata.labels != new.metadata.labels
+        || old.metadata.controller() != new.metadata.controller()
+}
+
+async fn reconcile(request: Request, cx: Arc<Disruption>) -> Result<Action, Failure> {
+    let Some(mut budget) = cx.budgets.get_key(&request)? else { return Ok(Action::Done) };
+    match cx.count(&budget).await {
+        Ok(counts) => {
+            let recheck_in = counts.recheck_in;
+            if update_status(&mut budget, counts, &cx.clock) {
+                cx.write_status(&budget).await?;
+            }
+            Ok(recheck_in.map_or(Action::Done, Action::RequeueAfter))
+        }
+        // Allows no disruption while the counts are unknown.
+        Err(message) => {
+            if set_failure(&mut budget, &message, &cx.clock) {
+                cx.write_status(&budget).await?;
+            }
+            Ok(Action::Requeue)
+        }
+    }
+}
+
+impl Disruption {
+    /// Counts the pods of a budget; an error is the message of the condition.
+    async fn count(&self, budget: &PodDisruptionBudget) -> Result<Counts, String> {
+        let spec = budget.spec.as_ref();
+        let selector = label_selector::parse(spec.and_then(|spec| spec.selector.as_ref()));
+        let selector = selector.inspect_err(|error| {
+            self.record(
+                budget,
+                EventType::Warning,
+                "NoPods",
+                &format!("Failed to get pods: {error}"),
+            );
+        })?;
+        let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
+        let pods = self.pods.select(Some(namespace), &selector).objects;
+        if pods.is_empty() {
+            self.record(budget, EventType::Normal, "NoPods", "No matching pods found");
+        }
+        let expected = self.controllers.expected_pods(spec, &pods).await.inspect_err(|error| {
+            let message = format!("Failed to calculate the number of expected pods: {error}");
+            self.record(budget, EventType::Warning, "CalculateExpectedPodCountFailed", &message);
+        })?;
+        if expected.has_unmanaged {
+            self.warn_of_unmanaged(budget);
+        }
+        let (disrupted_pods, recheck_in) = self.disrupted_pods(budget, &pods);
+        let is_healthy = |pod: &&PodView| {
+            pod.is_ready()
+                && !pod.metadata.is_deleting()
+                && !disrupted_pods.contains_key(&pod.metadata.name)
+        };
+        let healthy = pods.iter().filter(is_healthy).count();
+        let healthy = i32::try_from(healthy).unwrap_or(i32::MAX);
+        Ok(Counts { expected, healthy, disrupted_pods, recheck_in })
+    }
+
+    /// The pods that were evicted and are not deleted yet, and the time until the first of them
+    /// counts as present again.
+    fn disrupted_pods(
+        &self,
+        budget: &PodDisruptionBudget,
+        pods: &[PodView],
+    ) -> (BTreeMap<String, Time>, Option<Duration>) {
+        let (mut disrupted, mut recheck_in) = (BTreeMap::new(), None);
+        let recorded = budget.status.as_ref().and_then(|status| status.disrupted_pods.as_ref());
+        let Some(recorded) = recorded.filter(|recorded| !recorded.is_empty()) else {
+            return (disrupted, recheck_in);
+        };
+        for pod in pods.iter().filter(|pod| !pod.metadata.is_deleting()) {
+            let name = &pod.metadata.name;
+            let Some(time) = recorded.get(name) else { continue };
+            match DELETION_TIMEOUT.checked_sub(time::since(&self.clock, time)) {
+                Some(remaining) if !remaining.is_zero() => {
+                    recheck_in =
+                        Some(recheck_in.map_or(remaining, |it: Duration| it.min(remaining)));
+                    disrupted.insert(name.clone(), time.clone());
+                }
+                _ => self.warn_of_not_deleted(budget, &pod.metadata),
+            }
+        }
+        (disrupted, recheck_in)
+    }
+
+    fn warn_of_not_deleted(&self, budget: &PodDisruptionBudget, pod: &Metadata) {
+        // Kubernetes' message names the namespace twice, and not the budget.
+        let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
+        let message =
+            format!("Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't");
+        let pod = object_reference("v1", "Pod", pod);
+        self.recorder.record_about(pod, EventType::Warning, "NotDeleted", &message);
+    }
+
+    fn warn_of_unmanaged(&self, budget: &PodDisruptionBudget) {
+        let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        let message = format!(
+            "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. \
+             As a result, the status of the PDB cannot be calculated correctly, which may result \
+             in undefined behavior. To account for these pods please set \".spec.minAvailable\" \
+             field of the PDB to an integer value.",
+            label_selector::go_text(selector)
+        );
+        self.record(budget, EventType::Warning, "UnmanagedPods", &message);
+    }
+
+    fn record(&self, budget: &PodDisruptionBudget, type_: EventType, reason: &str, message: &str) {
+        self.recorder.record(budget, type_, reason, message);
+    }
+
+    async fn write_status(&self, budget: &PodDisruptionBudget) -> api_requests::Result<()> {
+        let metadata = &budget.metadata;
+        let path = format!(
+            "/apis/policy/v1/namespaces/{}/poddisruptionbudgets/{}/status",
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default()
+        );
+        let _: PodDisruptionBudget = api_requests::replace(&self.client, &path, budget).await?;
+        Ok(())
+    }
+}
+
+/// Sets the status; returns whether it has changed.
+fn update_status(budget: &mut PodDisruptionBudget, counts: Counts, clock: &Clock) -> bool {
+    let before = budget.status.take().unwrap_or_default();
+    let mut conditions = before.conditions.clone().unwrap_or_default();
+    let generation = budget.metadata.generation;
+    let Counts { expected, healthy, disrupted_pods, .. } = counts;
+    // A budget without pods allows none, so that it is safe when the first pods appear.
+    let spare = (healthy - expected.desired_healthy).max(0);
+    let allowed = if expected.count > 0 { spare } else { 0 };
+    let reason = if allowed > 0 { "SufficientPods" } else { "InsufficientPods" };
+    let condition = NewCondition::new("DisruptionAllowed", allowed > 0, reason);
+    set_condition(&mut conditions, condition, generation, clock);
+    let status = PodDisruptionBudgetStatus {
+        conditions: Some(conditions),
+        current_healthy: healthy,
+        desired_healthy: expected.desired_healthy,
+        disrupted_pods: Some(disrupted_pods).filter(|pods| !pods.is_empty()),
+        disruptions_allowed: allowed,
+        expected_pods: expected.count,
+        observed_generation: generation,
+    };
+    let had_pods = before.disrupted_pods.as_ref().filter(|pods| !pods.is_empty()).cloned();
+    let has_changed = status != PodDisruptionBudgetStatus { disrupted_pods: had_pods, ..before };
+    budget.status = Some(status);
+    has_changed
+}
+
+/// Allows no disruption because of an error; returns whether that changes the status.
+fn set_failure(budget: &mut PodDisruptionBudget, message: &str, clock: &Clock) -> bool {
+    let status = budget.status.get_or_insert_default();
+    let before = status.clone();
+    status.disruptions_allowed = 0;
+    let condition = NewCondition::new("DisruptionAllowed", false, "SyncFailed").message(message);
+    let observed = status.observed_generation;
+    set_condition(status.conditions.get_or_insert_default(), condition, observed, clock);
+    *status != before
+}
+
+/// Sets a condition; its generation is 0 before the first status, as in Kubernetes.
+fn set_condition(
+    all: &mut Vec<Condition>,
+    condition: NewCondition,
+    generation: Option<i64>,
+    clock: &Clock,
+) {
+    conditions::set(all, condition, generation, clock);
+}

@@ -1,0 +1,280 @@
+//! [`MetricsClient`]: reads the resource, custom and external metrics APIs.
+// Upstream: podautoscaler/metrics/client.go
+
+use std::time::Duration;
+
+use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use runtime::Client;
+use runtime::kube_client;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::metric_samples::{Sample, Samples, milli_value};
+use crate::api_requests;
+use crate::scale_client::ScaleClient;
+use crate::time::to_timestamp;
+use machinery::go_duration;
+use machinery::selector::LabelSelector;
+
+/// The window of custom metrics that name none.
+const DEFAULT_WINDOW: Duration = Duration::from_mins(1);
+
+/// See the [module documentation](self). Errors are messages for the user.
+pub(super) struct MetricsClient {
+    pub(super) client: Client,
+}
+
+#[derive(Deserialize)]
+struct List<T> {
+    #[serde(default = "Vec::new")]
+    items: Vec<T>,
+}
+
+#[derive(Deserialize)]
+struct PodMetrics {
+    metadata: PodName,
+    timestamp: Option<Time>,
+    #[serde(default)]
+    window: String,
+    #[serde(default)]
+    containers: Vec<ContainerMetrics>,
+}
+
+#[derive(Deserialize)]
+struct PodName {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct ContainerMetrics {
+    name: String,
+    #[serde(default)]
+    usage: std::collections::BTreeMap<String, String>,
+}
+
+/// A custom metric, in v1beta1 or v1beta2.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MetricValue {
+    described_object: PodName,
+    timestamp: Option<Time>,
+    #[serde(alias = "window")]
+    window_seconds: Option<u64>,
+    value: String,
+}
+
+#[derive(Deserialize)]
+struct ExternalMetricValue {
+    value: String,
+}
+
+impl MetricsClient {
+    /// The usage of a resource by the selected pods, or by one of their containers.
+    pub(super) async fn resource(
+        &self,
+        resource: &str,
+        namespace: &str,
+        selector: &LabelSelector,
+        container: &str,
+    ) -> Result<Samples, String> {
+        let selector = encoded(&selector.to_string());
+        let path = format!(
+            "/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods?labelSelector={selector}"
+        );
+        let list: List<PodMetrics> =
+            self.get(&path, "pods.metrics.k8s.io").await.map_err(|error| {
+                format!("unable to fetch metrics from resource metrics API: {error}")
+            })?;
+        if list.items.is_empty() {
+            return Err("no metrics returned from resource metrics API".to_owned());
+        }
+        let sample = |pod: PodMetrics| {
+            let value = if container.is_empty() {
+                let values = pod.containers.iter().map(|it| it.usage.get(resource));
+                let total =
+                    values.map(|it| it.map(|usage| milli_value(usage))).sum::<Option<i64>>();
+                total.filter(|_| !pod.containers.is_empty())?
+            } else {
+                let found = pod.containers.iter().find(|it| it.name == container)?;
+                milli_value(found.usage.get(resource)?)
+            };
+            let timestamp = pod.timestamp.as_ref().map(to_timestamp).unwrap_or_default();
+            Some((pod.metadata.name, Sample { timestamp, window: duration(&pod.window), value }))
+        };
+        Ok(list.items.into_iter().filter_map(sample).collect())
+    }
+
+    /// A custom metric of the selected pods.
+    pub(super) async fn pods(
+        &self,
+        metric: &str,
+        namespace: &str,
+        selector: &LabelSelector,
+        metric_selector: &LabelSelector,
+    ) -> Result<Samples, String> {
+        let values = self
+            .custom(
+                &format!("namespaces/{namespace}/pods/*/{metric}"),
+                Some(selector),
+                metric_selector,
+            )
+            .await?;
+        if values.is_empty() {
+            return Err("no metrics returned from custom metrics API".to_owned());
+        }
+        let sample = |it: MetricValue| {
+            let sample = Sample {
+                timestamp: it.timestamp.as_ref().map(to_timestamp).unwrap_or_default(),
+                window: it.window_seconds.map_or(DEFAULT_WINDOW, Duration::from_secs),
+                value: milli_value(&it.value),
+            };
+            (it.described_object.name, sample)
+        };
+        Ok(values.into_iter().map(sample).collect())
+    }
+
+    /// A custom metric of an object.
+    pub(super) async fn object(
+        &self,
+        metric: &str,
+        namespace: &str,
+        object: &CrossVersionObjectReference,
+        metric_selector: &LabelSelector,
+        scales: &ScaleClient,
+    ) -> Result<i64, String> {
+        let failed = |error| format!("unable to fetch metrics from custom metrics API: {error}");
+        let api_version = object.api_version.as_deref().unwrap_or("v1");
+        let path = if object.kind == "Namespace" && api_version == "v1" {
+            // Another namespace cannot be named.
+            format!("namespaces/{namespace}/metrics/{metric}")
+        } else {
+            let mapping = scales.mapping(api_version, &object.kind).await;
+            let mapping = mapping.map_err(|error| failed(error.to_string()))?;
+            let resource = match mapping.kind.group.as_str() {
+                "" => mapping.resource,
+                group => format!("{}.{group}", mapping.resource),
+            };
+            format!("namespaces/{namespace}/{resource}/{}/{metric}", object.name)
+        };
+        let values = self.custom(&path, None, metric_selector).await?;
+        match values.as_slice() {
+            [value] => Ok(milli_value(&value.value)),
+            values => Err(failed(format!(
+                "the custom metrics API server returned {} results when we asked for exactly one",
+                values.len()
+            ))),
+        }
+    }
+
+    /// All values of an external metric.
+    pub(super) async fn external(
+        &self,
+        metric: &str,
+        namespace: &str,
+        selector: &LabelSelector,
+    ) -> Result<Vec<i64>, String> {
+        let selector = encoded(&selector.to_string());
+        let path = format!(
+            "/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/{metric}?labelSelector={selector}"
+        );
+        let resource = format!("{metric}.external.metrics.k8s.io");
+        let list: List<ExternalMetricValue> =
+            self.get(&path, &resource).await.map_err(|error| {
+                format!("unable to fetch metrics from external metrics API: {error}")
+            })?;
+        if list.items.is_empty() {
+            return Err("no metrics returned from external metrics API".to_owned());
+        }
+        Ok(list.items.iter().map(|it| milli_value(&it.value)).collect())
+    }
+
+    async fn custom(
+        &self,
+        path: &str,
+        selector: Option<&LabelSelector>,
+        metric_selector: &LabelSelector,
+    ) -> Result<Vec<MetricValue>, String> {
+        let read = async {
+            let version = self.custom_version().await?;
+            let metric_selector = encoded(&metric_selector.to_string());
+            let selector = selector.map_or(String::new(), |selector| {
+                format!("labelSelector={}&", encoded(&selector.to_string()))
+            });
+            let path = format!(
+                "/apis/custom.metrics.k8s.io/{version}/{path}?{selector}metricLabelSelector={metric_selector}"
+            );
+            self.get::<List<MetricValue>>(&path, "metrics.custom.metrics.k8s.io").await
+        };
+        let list = read.await;
+        let list = list
+            .map_err(|error| format!("unable to fetch metrics from custom metrics API: {error}"));
+        Ok(list?.items)
+    }
+
+    /// The version of the custom metrics API that the server prefers.
+    async fn custom_version(&self) -> Result<String, String> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Group {
+            preferred_version: Version,
+        }
+        #[derive(Deserialize)]
+        struct Version {
+            version: String,
+        }
+        let group: Option<Group> = api_requests::get(&self.client, "/apis/custom.metrics.k8s.io")
+            .await
+            .map_err(|error| api_requests::message(&error))?;
+        group
+            .map(|group| group.preferred_version.version)
+            .ok_or_else(|| "no custom metrics API (custom.metrics.k8s.io) registered".to_owned())
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str, resource: &str) -> Result<T, String> {
+        let request =
+            http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+        self.client.request(request).await.map_err(|error| match &error {
+            // The group is not served: the response is no Status.
+            kube_client::Error::Api(status)
+                if status.code == 404 && status.reason != "NotFound" =>
+            {
+                format!("the server could not find the requested resource (get {resource})")
+            }
+            kube_client::Error::Api(status) if status.code == 503 => {
+                format!("the server is currently unable to handle the request (get {resource})")
+            }
+            error => api_requests::message(error),
+        })
+    }
+}
+
+/// A duration as Go writes it; zero if it cannot be parsed.
+fn duration(text: &str) -> Duration {
+    let seconds = go_duration::parse(text).unwrap_or_default();
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+/// A text as the value of a query parameter.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_are_encoded_for_queries() {
+        assert_eq!(encoded("app=web,tier in (a,b)"), "app%3Dweb%2Ctier%20in%20%28a%2Cb%29");
+        assert_eq!(duration("1m30s"), Duration::from_secs(90));
+    }
+}

@@ -1,0 +1,237 @@
+//! [`MetricsApi`]: metrics.k8s.io/v1beta1 for simulated pods and nodes, as metrics-server serves it
+//! for real ones. `kubectl top` and the autoscaler read it.
+//!
+//! It is an aggregated API whose service is a function of this process:
+//!
+//! ```text
+//! request ─▶ API server: authentication, authorization ─▶ APIService v1beta1.metrics.k8s.io
+//!              its service is kube-system/simulated-metrics ─▶ MetricsApi::respond
+//!              another service, such as a real metrics-server ─▶ proxied to that
+//! ```
+//!
+//! The controller `resource-metrics-controller` gives it the caches of pods and nodes, and creates
+//! the `APIService` when it starts, if there is none. So a user's own `APIService` replaces it.
+//!
+//! Reads pods and nodes. Writes that `APIService`. See [`usage`] for the numbers.
+
+mod openapi;
+mod table;
+pub(crate) mod usage;
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use http::{Method, Request as HttpRequest, Response};
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use runtime::{Action, Client, Controller, Failure, Lister, Predicate, Request};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::api_requests;
+use crate::controller_context::ControllerContext;
+use crate::controller_table::ControllerDescriptor;
+use machinery::PolicyRule;
+use machinery::selector::LabelSelector;
+use usage::UsageSource;
+
+pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
+    name: "resource-metrics-controller",
+    aliases: &[],
+    user: None,
+    rules: &[PolicyRule::new(&["apiregistration.k8s.io"], &["apiservices"], &["create"])],
+    start,
+};
+
+/// The name of the `APIService`.
+const API_SERVICE: &str = "v1beta1.metrics.k8s.io";
+
+/// The path of the group version.
+const ROOT: &str = "/apis/metrics.k8s.io/v1beta1";
+
+/// See the [module documentation](self). Clones are the same API; it answers 503 until the
+/// controller has started.
+#[derive(Clone, Default)]
+pub struct MetricsApi(Arc<OnceLock<UsageSource>>);
+
+impl MetricsApi {
+    /// The namespace and the name of the service, for the API server.
+    pub const SERVICE: (&'static str, &'static str) = ("kube-system", "simulated-metrics");
+
+    /// Answers a request, which is already authorized.
+    pub async fn respond(&self, request: HttpRequest<Bytes>) -> Response<Bytes> {
+        if request.method() != Method::GET {
+            let message = "the server does not allow this method on the requested resource";
+            return failure(405, "MethodNotAllowed", message);
+        }
+        let path = request.uri().path();
+        match path {
+            ROOT => return json_response(200, &openapi::resource_list()),
+            "/openapi/v3" => return json_response(200, &openapi::index()),
+            openapi::PATH => return json_response(200, &openapi::document()),
+            _ => {}
+        }
+        let Some(source) = self.0.get() else {
+            return failure(503, "ServiceUnavailable", "the metrics are not available yet");
+        };
+        let below = path.strip_prefix(ROOT).map(|path| path.trim_start_matches('/'));
+        let segments: Vec<&str> = below.map(|path| path.split('/').collect()).unwrap_or_default();
+        let query = request.uri().query().unwrap_or_default();
+        let selector = match LabelSelector::parse(&parameter(query, "labelSelector")) {
+            Ok(selector) => selector,
+            Err(message) => return failure(400, "BadRequest", &message),
+        };
+        let (found, what) = match *segments.as_slice() {
+            ["nodes"] => (Some(list("NodeMetricsList", source.nodes(&selector))), ""),
+            ["nodes", name] => (source.node(name), name),
+            ["pods"] => (Some(list("PodMetricsList", source.pods(None, &selector))), ""),
+            ["namespaces", namespace, "pods"] => {
+                let pods = source.pods(Some(namespace), &selector);
+                (Some(list("PodMetricsList", pods)), "")
+            }
+            ["namespaces", namespace, "pods", name] => (source.pod(namespace, name), name),
+            _ => {
+                let message = "the server could not find the requested resource";
+                return failure(404, "NotFound", message);
+            }
+        };
+        let Some(found) = found else {
+            let resource = if segments[0] == "nodes" { "nodes" } else { "pods" };
+            let message = format!("{resource}.metrics.k8s.io {what:?} not found");
+            return failure(404, "NotFound", &message);
+        };
+        let accept = request.headers().get(ACCEPT).and_then(|it| it.to_str().ok());
+        if table::is_accepted(accept.unwrap_or_default()) {
+            return json_response(200, &table::table(&found));
+        }
+        json_response(200, &found)
+    }
+}
+
+impl std::fmt::Debug for MetricsApi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MetricsApi")
+    }
+}
+
+fn list(kind: &str, items: Vec<Value>) -> Value {
+    json!({"kind": kind, "apiVersion": "metrics.k8s.io/v1beta1", "metadata": {}, "items": items})
+}
+
+/// The decoded value of a query parameter; empty if there is none.
+fn parameter(query: &str, name: &str) -> String {
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let value = pairs.find(|(key, _)| *key == name).map_or("", |(_, value)| value);
+    let mut decoded = Vec::with_capacity(value.len());
+    let mut bytes = value.bytes();
+    while let Some(byte) = bytes.next() {
+        let digits = || -> Option<u8> {
+            let mut ahead = bytes.clone();
+            let text = [ahead.next()?, ahead.next()?];
+            u8::from_str_radix(std::str::from_utf8(&text).ok()?, 16).ok()
+        };
+        match byte {
+            b'+' => decoded.push(b' '),
+            b'%' if let Some(byte) = digits() => {
+                decoded.push(byte);
+                bytes.nth(1);
+            }
+            byte => decoded.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+fn json_response(code: u16, body: &Value) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from(body.to_string()));
+    *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
+}
+
+fn failure(code: u16, reason: &str, message: &str) -> Response<Bytes> {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": reason, "code": code,
+    });
+    json_response(code, &status)
+}
+
+/// Creates the `APIService` once.
+struct Registration {
+    client: Client,
+    api_services: Lister<Value>,
+}
+
+fn start(cx: &ControllerContext) {
+    let source = UsageSource {
+        clock: cx.clock().clone(),
+        pods: cx.pods(),
+        nodes: cx.manager.informer::<Node>().lister(),
+    };
+    // It is set already if the controllers of one plane were started twice.
+    let _ = cx.options.metrics_api.0.set(source);
+    let registration = Registration {
+        client: cx.client.clone(),
+        api_services: cx.manager.informer::<APIService>().lister(),
+    };
+    let (sender, once) = mpsc::channel(1);
+    let _ = sender.try_send(Request::new("", API_SERVICE));
+    let controller = Controller::for_::<APIService>()
+        .named(cx.name)
+        // Only at the start: a user may delete or replace it.
+        .when(Predicate::everything().not())
+        .channel(once)
+        .workers(1)
+        .reconcile(register, registration);
+    cx.manager.add(controller);
+}
+
+async fn register(request: Request, cx: Arc<Registration>) -> Result<Action, Failure> {
+    if cx.api_services.indexer().get(&request).is_some() {
+        return Ok(Action::Done);
+    }
+    let (namespace, name) = MetricsApi::SERVICE;
+    let object = json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": {"name": API_SERVICE},
+        "spec": {
+            "group": "metrics.k8s.io", "version": "v1beta1",
+            "groupPriorityMinimum": 100, "versionPriority": 100,
+            "service": {"namespace": namespace, "name": name},
+            // There is no connection.
+            "insecureSkipTLSVerify": true,
+        },
+    });
+    let path = "/apis/apiregistration.k8s.io/v1/apiservices";
+    match api_requests::create::<Value>(&cx.client, path, &object).await {
+        Err(error) if !api_requests::has_code(&error, 409) => Err(error.into()),
+        _ => Ok(Action::Done),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn query_parameters_are_decoded() {
+        let query = "limit=5&labelSelector=app%3Dweb%2Ctier+in+%28a%2Cb%29";
+        assert_eq!(parameter(query, "labelSelector"), "app=web,tier in (a,b)");
+        assert_eq!(parameter(query, "fieldSelector"), "");
+    }
+
+    #[tokio::test]
+    async fn before_the_start_only_documents_are_served() {
+        let api = MetricsApi::default();
+        let code = |path: &str| {
+            let request = HttpRequest::get(path).body(Bytes::new()).unwrap();
+            let response = api.respond(request);
+            async { response.await.status().as_u16() }
+        };
+        assert_eq!(code("/apis/metrics.k8s.io/v1beta1").await, 200);
+        assert_eq!(code("/apis/metrics.k8s.io/v1beta1/nodes").await, 503);
+    }
+}

@@ -1,0 +1,76 @@
+//! Protects volumes that are bound: a deleted `PersistentVolume` keeps its finalizer
+//! `kubernetes.io/pv-protection` until it is no longer bound to a claim.
+//!
+//! Reads volumes. Writes their finalizers.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PersistentVolume;
+use runtime::{Action, Client, Controller, Failure, Lister, Request};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::api_requests;
+use crate::controller_context::ControllerContext;
+use crate::controller_table::ControllerDescriptor;
+use crate::metadata::Metadata;
+use machinery::PolicyRule;
+
+pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
+    name: "persistentvolume-protection-controller",
+    aliases: &["pv-protection"],
+    user: None,
+    rules: &[PolicyRule::new(&[""], &["persistentvolumes"], &["patch"])],
+    start,
+};
+
+const FINALIZER: &str = "kubernetes.io/pv-protection";
+
+struct Protection {
+    client: Client,
+    volumes: Lister<Protected>,
+}
+
+#[derive(Deserialize)]
+struct Protected {
+    metadata: Metadata,
+    #[serde(default)]
+    status: ProtectedStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ProtectedStatus {
+    phase: String,
+}
+
+fn start(cx: &ControllerContext) {
+    let volumes = cx.manager.informer::<PersistentVolume>().lister();
+    let protection = Protection { client: cx.client.clone(), volumes };
+    let controller = Controller::for_::<PersistentVolume>()
+        .named(cx.name)
+        .workers(1)
+        .reconcile(reconcile, protection);
+    cx.manager.add(controller);
+}
+
+async fn reconcile(request: Request, cx: Arc<Protection>) -> Result<Action, Failure> {
+    let Some(volume) = cx.volumes.get_key(&request)? else { return Ok(Action::Done) };
+    let metadata = &volume.metadata;
+    let has_finalizer = metadata.finalizers.iter().any(|it| it == FINALIZER);
+    let is_used = volume.status.phase == "Bound";
+    let finalizers: Vec<&str> = if metadata.is_deleting() && has_finalizer && !is_used {
+        let others = metadata.finalizers.iter().map(String::as_str);
+        others.filter(|it| *it != FINALIZER).collect()
+    } else if !metadata.is_deleting() && !has_finalizer {
+        metadata.finalizers.iter().map(String::as_str).chain([FINALIZER]).collect()
+    } else {
+        return Ok(Action::Done);
+    };
+    let path = format!("/api/v1/persistentvolumes/{}", request.name());
+    let patch = json!({"metadata": {"uid": metadata.uid,
+        "resourceVersion": metadata.resource_version, "finalizers": finalizers}});
+    let patched = api_requests::merge::<Value>(&cx.client, &path, &patch).await;
+    api_requests::none_if_missing(patched)?;
+    Ok(Action::Done)
+}

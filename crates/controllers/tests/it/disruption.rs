@@ -1,0 +1,189 @@
+//! Disruption budgets and evictions.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::plane::Plane;
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+const BUDGET: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web";
+
+/// Creates a pod that is ready, with this owner.
+async fn create_ready_pod(plane: &Plane, name: &str, owner: Option<&Value>) {
+    let owners: Vec<&Value> = owner.into_iter().collect();
+    let pod = json!({
+        "metadata": {"name": name, "labels": {"app": "web"}, "ownerReferences": owners},
+        "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": "n",
+            "terminationGracePeriodSeconds": 0},
+    });
+    plane.create(PODS, &pod).await;
+    let status = json!({"status": {"phase": "Running",
+        "conditions": [{"type": "Ready", "status": "True"}]}});
+    plane.merge(&format!("{PODS}/{name}/status"), &status).await;
+}
+
+async fn create_budget(plane: &Plane, limit: Value) {
+    let mut spec = limit;
+    spec["selector"] = json!({"matchLabels": {"app": "web"}});
+    plane.create(BUDGETS, &json!({"metadata": {"name": "web"}, "spec": spec})).await;
+}
+
+fn owner(api_version: &str, kind: &str, object: &Value) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "name": object["metadata"]["name"],
+        "uid": object["metadata"]["uid"], "controller": true})
+}
+
+async fn evict(plane: &Plane, name: &str) -> (u16, Value) {
+    plane.post(&format!("{PODS}/{name}/eviction"), &json!({"metadata": {"name": name}})).await
+}
+
+/// Waits until the status has these numbers: expected, healthy, desired and allowed.
+async fn until_counts(plane: &Plane, numbers: [i64; 4]) -> Value {
+    let fields = ["expectedPods", "currentHealthy", "desiredHealthy", "disruptionsAllowed"];
+    let read = |budget: &Value| fields.map(|field| budget["status"][field].as_i64().unwrap_or(-1));
+    plane.until(BUDGET, |_, budget| read(budget) == numbers).await
+}
+
+async fn until_event(plane: &Plane, reason: &str) -> Value {
+    let path = format!("/api/v1/namespaces/default/events?fieldSelector=reason={reason}");
+    let has_event =
+        |_: u16, list: &Value| list["items"].as_array().is_some_and(|it| !it.is_empty());
+    plane.until(&path, has_event).await["items"][0].clone()
+}
+
+#[tokio::test]
+async fn pods_are_evicted_until_the_budget_refuses() {
+    let plane = Plane::start(&["disruption"]).await;
+    for name in ["a", "b", "c"] {
+        create_ready_pod(&plane, name, None).await;
+    }
+    create_budget(&plane, json!({"minAvailable": 2})).await;
+    let budget = until_counts(&plane, [3, 3, 2, 1]).await;
+    let condition = &budget["status"]["conditions"][0];
+    assert_eq!(
+        (&condition["type"], &condition["reason"]),
+        (&json!("DisruptionAllowed"), &json!("SufficientPods"))
+    );
+    assert_eq!(budget["status"]["observedGeneration"], 1);
+
+    assert_eq!(evict(&plane, "a").await.0, 201);
+    let budget = until_counts(&plane, [2, 2, 2, 0]).await;
+    assert_eq!(budget["status"]["conditions"][0]["reason"], "InsufficientPods");
+    let (code, status) = evict(&plane, "b").await;
+    assert_eq!((code, &status["reason"]), (429, &json!("TooManyRequests")));
+    let cause = "The disruption budget web needs 2 healthy pods and has 2 currently";
+    assert_eq!(status["details"]["causes"][0]["message"], cause);
+
+    create_ready_pod(&plane, "d", None).await;
+    until_counts(&plane, [3, 3, 2, 1]).await;
+    assert_eq!(evict(&plane, "b").await.0, 201);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_percentage_is_one_of_the_replicas_of_the_deployment() {
+    let plane = Plane::start(&["disruption"]).await;
+    let template = json!({"metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec =
+        json!({"replicas": 4, "selector": {"matchLabels": {"app": "web"}}, "template": template});
+    let apps = "/apis/apps/v1/namespaces/default";
+    let deployment = json!({"metadata": {"name": "web"}, "spec": spec});
+    let deployment = plane.create(&format!("{apps}/deployments"), &deployment).await;
+    let owners = [owner("apps/v1", "Deployment", &deployment)];
+    let mut replica_set =
+        json!({"metadata": {"name": "web-1", "ownerReferences": owners}, "spec": spec});
+    replica_set["spec"]["replicas"] = json!(1);
+    let replica_set = plane.create(&format!("{apps}/replicasets"), &replica_set).await;
+    create_ready_pod(&plane, "a", Some(&owner("apps/v1", "ReplicaSet", &replica_set))).await;
+    create_budget(&plane, json!({"maxUnavailable": "75%"})).await;
+    until_counts(&plane, [4, 1, 1, 0]).await;
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn the_scale_of_a_custom_kind_is_the_expected_number_of_pods() {
+    let plane = Plane::start(&["disruption"]).await;
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let scale =
+        json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
+    let version = json!({"name": "v1", "served": true, "storage": true,
+        "schema": {"openAPIV3Schema": schema}, "subresources": {"scale": scale}});
+    plane
+        .install_crd(&json!({
+            "metadata": {"name": "sets.example.com"},
+            "spec": {"group": "example.com", "scope": "Namespaced",
+                "names": {"plural": "sets", "singular": "set", "kind": "Set"},
+                "versions": [version]},
+        }))
+        .await;
+    let set = json!({"apiVersion": "example.com/v1", "kind": "Set", "metadata": {"name": "s"},
+        "spec": {"replicas": 3}});
+    let set = plane.create("/apis/example.com/v1/namespaces/default/sets", &set).await;
+    let owner = owner("example.com/v1", "Set", &set);
+    for name in ["a", "b", "c"] {
+        create_ready_pod(&plane, name, Some(&owner)).await;
+    }
+    create_budget(&plane, json!({"maxUnavailable": 1})).await;
+    until_counts(&plane, [3, 3, 2, 1]).await;
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_budget_whose_pods_have_an_unknown_controller_allows_nothing() {
+    let plane = Plane::start(&["disruption"]).await;
+    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "gone", "uid": "u",
+        "controller": true});
+    create_ready_pod(&plane, "a", Some(&owner)).await;
+    create_budget(&plane, json!({"maxUnavailable": 1})).await;
+    let is_failed =
+        |_: u16, budget: &Value| budget["status"]["conditions"][0]["reason"] == "SyncFailed";
+    let budget = plane.until(BUDGET, is_failed).await;
+    let message = "found no controllers for pod \"a\"";
+    assert_eq!(budget["status"]["conditions"][0]["message"], message);
+    let event = until_event(&plane, "CalculateExpectedPodCountFailed").await;
+    assert_eq!(
+        event["message"],
+        format!("Failed to calculate the number of expected pods: {message}")
+    );
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_pod_that_was_evicted_but_not_deleted_counts_again_after_two_minutes() {
+    let plane = Plane::start(&["disruption"]).await;
+    create_ready_pod(&plane, "a", None).await;
+    create_budget(&plane, json!({"minAvailable": 0})).await;
+    let budget = until_counts(&plane, [1, 1, 0, 1]).await;
+    let status = json!({"status": {"disruptionsAllowed": 0,
+        "disruptedPods": {"a": budget["metadata"]["creationTimestamp"]}}});
+    plane.merge(&format!("{BUDGET}/status"), &status).await;
+    until_counts(&plane, [1, 0, 0, 0]).await;
+    plane.advance(Duration::from_secs(121));
+    let budget = until_counts(&plane, [1, 1, 0, 1]).await;
+    assert_eq!(budget["status"]["disruptedPods"], Value::Null);
+    until_event(&plane, "NotDeleted").await;
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_pod_that_is_not_deleted_loses_the_disruption_target_condition() {
+    let plane = Plane::start(&["disruption"]).await;
+    create_ready_pod(&plane, "a", None).await;
+    let status = json!({"status": {"conditions": [{"type": "DisruptionTarget", "status": "True",
+        "reason": "EvictionByEvictionAPI", "lastTransitionTime": "2024-01-01T00:00:00Z"}]}});
+    plane.merge(&format!("{PODS}/a/status"), &status).await;
+    let is_reset = |_: u16, pod: &Value| {
+        let conditions = pod["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.any(|it| it["type"] == "DisruptionTarget" && it["status"] == "False")
+    };
+    assert!(!is_reset(200, &plane.read(&format!("{PODS}/a")).await));
+    // The controller may see the pod only after the clock has advanced.
+    plane.advance(Duration::from_secs(121));
+    let pod = plane.until(&format!("{PODS}/a"), is_reset).await;
+    assert_eq!(pod["status"]["conditions"].as_array().unwrap().len(), 1);
+    plane.stop().await;
+}
