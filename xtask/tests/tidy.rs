@@ -28,13 +28,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "apiserver",
         &["keel", "tls", "machinery", "cel", "schema", "store", "types", "kinds", "informer"],
     ),
+    ("cluster", &["keel", "runtime", "controllers", "node", "apiserver"]),
     ("testenv", &["keel", "machinery", "store", "apiserver"]),
     (
         "sampan",
-        &[
-            "keel", "tls", "machinery", "schema", "store", "types", "kinds", "apiserver", "runtime",
-            "controllers", "node",
-        ],
+        &["keel", "tls", "machinery", "schema", "store", "types", "kinds", "apiserver", "cluster"],
     ),
 ];
 

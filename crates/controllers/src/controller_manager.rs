@@ -45,6 +45,7 @@ pub struct ControllerManagerOptions {
 /// See the [module documentation](self).
 pub struct ControllerManager {
     manager: Manager,
+    selection: Selection,
     run: JoinHandle<()>,
     tasks: Tasks,
 }
@@ -81,12 +82,17 @@ impl ControllerManager {
                 tracing::error!(%error, "the controllers have ended");
             }
         });
-        Self { manager, run, tasks }
+        Self { manager, selection: options.selection.clone(), run, tasks }
     }
 
     /// The manager of the controllers, for its metrics and checks.
     pub fn manager(&self) -> &Manager {
         &self.manager
+    }
+
+    /// The controllers that run.
+    pub fn selection(&self) -> &Selection {
+        &self.selection
     }
 
     /// Waits until the caches are complete, and the controllers work.

@@ -10,9 +10,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Endpoints, ObjectReference, Pod, Service};
-use runtime::informer::ObjectEvent;
-use runtime::recorder::{EventType, Recorder};
-use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -25,6 +22,9 @@ use crate::service_pods::{ServicePods, endpoints_may_change};
 use crate::service_view::{HEADLESS_LABEL, IpFamily, ServiceView};
 use crate::trigger_time::{TriggerTimes, annotate};
 use machinery::PolicyRule;
+use runtime::informer::ObjectEvent;
+use runtime::recorder::{EventType, Recorder};
+use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request};
 use subsets::{Address, Port, Subset, TargetRef};
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {

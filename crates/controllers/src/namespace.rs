@@ -21,9 +21,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
-use runtime::informer::ObjectEvent;
-use runtime::informer::work_queue::RateLimits;
-use runtime::{Action, Client, Controller, Failure, Predicate, Request};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -35,6 +32,9 @@ use content::ContentRemoval;
 use content_watch::ContentWatches;
 use keel::Clock;
 use machinery::PolicyRule;
+use runtime::informer::ObjectEvent;
+use runtime::informer::work_queue::RateLimits;
+use runtime::{Action, Client, Controller, Failure, Predicate, Request};
 
 /// The number of namespaces that are processed at a time. Upstream: ConcurrentNamespaceSyncs
 const WORKERS: usize = 10;

@@ -49,6 +49,11 @@ impl Selection {
         self.0.contains(&controller.name)
     }
 
+    /// Whether the controller with this name, alias or short name runs.
+    pub fn includes(&self, name: &str) -> bool {
+        find(name).is_ok_and(|controller| self.contains(controller))
+    }
+
     /// Whether no controller runs.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -8,10 +8,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use runtime::ObjectKey;
 
 use crate::endpoint_pod::EndpointPod;
 use crate::service_view::ServiceView;
+use runtime::ObjectKey;
 
 /// The name of the annotation.
 pub(crate) const ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";

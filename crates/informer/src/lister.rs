@@ -116,11 +116,7 @@ impl<T: DeserializeOwned> Lister<T> {
     /// assert_eq!(objects[0]["metadata"]["name"], "a");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn shared_by_index(
-        &self,
-        name: &str,
-        value: &str,
-    ) -> Result<Listed<Arc<T>>, NoSuchIndex> {
+    pub fn shared_by_index(&self, name: &str, value: &str) -> Result<Listed<Arc<T>>, NoSuchIndex> {
         let items = self.indexer.by_index(name, value)?;
         Ok(items.into_iter().map(|item| self.share(item)).collect())
     }

@@ -9,8 +9,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use runtime::informer::Indexer;
-use runtime::{Action, Client, Failure, Lister, Request};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -20,6 +18,8 @@ use crate::requests;
 use crate::simulated_nodes::{NODE_INDEX, SimulatedNodesOptions};
 use crate::time;
 use keel::Timestamp;
+use runtime::informer::Indexer;
+use runtime::{Action, Client, Failure, Lister, Request};
 
 const LEASE_PERIOD: Duration = Duration::from_secs(10);
 const STATUS_PERIOD: Duration = Duration::from_secs(300);

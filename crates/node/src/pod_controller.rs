@@ -8,8 +8,6 @@
 use std::sync::{Arc, Once};
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use runtime::recorder::{EventType, Recorder};
-use runtime::{Action, Client, Failure, Lister, Request};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -21,6 +19,8 @@ use crate::pod_plan::PodPlan;
 use crate::pod_view::{PodCondition, PodStatus, PodView};
 use crate::requests;
 use keel::Clock;
+use runtime::recorder::{EventType, Recorder};
+use runtime::{Action, Client, Failure, Lister, Request};
 
 /// The context of [`reconcile`].
 pub(crate) struct PodContext {

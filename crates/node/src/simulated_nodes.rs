@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use runtime::client::Connect;
-use runtime::{Controller, Manager, ManagerOptions, Request};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -19,7 +17,9 @@ use crate::pod_addresses::PodAddresses;
 use crate::pod_controller::{self, PodContext};
 use crate::roles;
 use keel::{Clock, Entropy, Tasks, UncleanStop};
+use runtime::client::Connect;
 use runtime::informer::Item;
+use runtime::{Controller, Manager, ManagerOptions, Request};
 
 /// The time limit for the nodes to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,6 +1,5 @@
 //! `sampan up`: starts a plane, prints its URL and kubeconfig, and stops it cleanly.
 
-mod components;
 mod listen_address;
 mod start_error;
 
@@ -19,8 +18,7 @@ use apiserver::auth::authentication::token::TokenFile;
 use apiserver::auth::authorization::Authorizer;
 use apiserver::auth::authorization::abac::PolicyFile;
 use apiserver::{Config, Server, StoreConfig};
-use components::Components;
-use controllers::Selection;
+use cluster::{Cluster, ClusterConfig, Selection};
 use listen_address::{ListenAddress, server_url};
 
 const EXAMPLES: &str = "Examples:
@@ -104,19 +102,23 @@ pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
         StoreConfig::Embedded(directory) => Some(directory.clone()),
         StoreConfig::Memory => None,
     };
-    let server = Server::start(config)
+    let config = ClusterConfig {
+        server: config,
+        controllers: selection,
+        nodes: args.nodes,
+        ..ClusterConfig::default()
+    };
+    let cluster = Cluster::start(config)
         .await
         .map_err(|error| start_error::explain(error, data_dir.as_deref()))?;
-    let components = Components::start(&server, selection, args.nodes).await;
-    let announced = announce(&args, &server, started);
+    let announced = announce(&args, cluster.server(), started);
     if announced.is_ok() {
         signals.recv().await;
         print_note("stopping");
     }
     // The store must be closed also if the announcement failed.
-    let ended = components.stop().await;
-    let stopped = server.stop().await.context("some tasks did not stop in time");
-    announced.and(ended).and(stopped)
+    let stopped = cluster.stop().await.context("some tasks did not stop in time");
+    announced.and(stopped)
 }
 
 /// Writes the kubeconfig and prints how to reach the plane.
@@ -168,7 +170,7 @@ fn config(args: &UpArgs) -> Result<Config> {
         Some(path) => TokenFile::read(path).map_err(start_error::explain_token_file)?,
         None => TokenFile::default(),
     };
-    let mut authorizers: Vec<Arc<dyn Authorizer>> = vec![Arc::new(components::roles())];
+    let mut authorizers: Vec<Arc<dyn Authorizer>> = Vec::new();
     if let Some(path) = &args.authorization_policy_file {
         let policies = PolicyFile::read(path).map_err(start_error::explain_policy_file)?;
         authorizers.push(Arc::new(policies));

@@ -4,8 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use runtime::ObjectKey;
-
 use crate::scheduler::cluster_cache::ClusterCache;
 use crate::scheduler::listers::{ClaimView, Listers, StorageClassView, VolumeView};
 use crate::scheduler::node_info::{NodeInfo, NodeObject};
@@ -14,6 +12,7 @@ use crate::scheduler::rejection::{Plugin, Rejection};
 use crate::scheduler::resources::ResourceList;
 use crate::scheduler::selectors::NodeLabels;
 use machinery::quantity::Quantity;
+use runtime::ObjectKey;
 
 /// The node for which a volume is to be provisioned.
 pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";

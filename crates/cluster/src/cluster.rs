@@ -1,0 +1,166 @@
+//! [`Cluster`]: starts and stops the API server and the components in its process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::connect::connect;
+use crate::server_functions::{serve_metrics, signers};
+use apiserver::auth::authorization::fixed_roles::FixedRoles;
+use apiserver::{Config, Server, server};
+use controllers::{ControllerManager, ControllerManagerOptions, MetricsApi, Selection};
+use keel::{Clock, Entropy, UncleanStop};
+use node::{Capacity, SimulatedNodes, SimulatedNodesOptions};
+
+/// The time that the start waits for the components. The server serves requests in any case.
+const START_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The account that every pod has unless it names another one.
+const DEFAULT_ACCOUNT: &str = "/api/v1/namespaces/default/serviceaccounts/default";
+
+/// The settings of a [`Cluster`].
+pub struct ClusterConfig {
+    /// The settings of the API server.
+    pub server: Config,
+    /// The controllers that run.
+    pub controllers: Selection,
+    /// The number of simulated nodes.
+    pub nodes: usize,
+    /// The resources of each node.
+    pub capacity: Capacity,
+}
+
+impl Default for ClusterConfig {
+    /// In memory, with all controllers and one node.
+    fn default() -> Self {
+        Self {
+            server: Config::default(),
+            controllers: Selection::all(),
+            nodes: 1,
+            capacity: Capacity::default(),
+        }
+    }
+}
+
+/// See the [module documentation](self).
+#[derive(Debug)]
+pub struct Cluster {
+    server: Server,
+    clock: Clock,
+    entropy: Entropy,
+    metrics_api: MetricsApi,
+    controllers: Option<ControllerManager>,
+    nodes: Option<SimulatedNodes>,
+}
+
+impl Cluster {
+    /// Starts the server and the components, and returns when they work.
+    pub async fn start(config: ClusterConfig) -> Result<Self, server::Error> {
+        let ClusterConfig { server: mut config, controllers, nodes, capacity } = config;
+        let metrics_api = MetricsApi::default();
+        config.authorizers.insert(0, Arc::new(roles()));
+        config.require_service_accounts |= controllers.includes("serviceaccount-controller");
+        serve_metrics(&mut config, &metrics_api);
+        let (clock, entropy) = (config.clock.clone(), config.entropy.clone());
+        let server = Server::start(config).await?;
+        let mut cluster =
+            Self { server, clock, entropy, metrics_api, controllers: None, nodes: None };
+        cluster.start_nodes(nodes, capacity);
+        cluster.start_controllers(controllers);
+        if timeout(START_TIMEOUT, cluster.wait_until_ready()).await.is_err() {
+            tracing::warn!("the controllers have not read all objects yet");
+        }
+        Ok(cluster)
+    }
+
+    /// Starts controllers, if none run.
+    pub fn start_controllers(&mut self, selection: Selection) {
+        if self.controllers.is_some() || selection.is_empty() {
+            return;
+        }
+        self.controllers = Some(ControllerManager::start(ControllerManagerOptions {
+            selection,
+            connect: connect(self.server.in_process_client()),
+            root_ca: self.server.authority().to_owned(),
+            signers: signers(&self.server),
+            metrics_api: self.metrics_api.clone(),
+            clock: self.clock.clone(),
+            entropy: self.entropy.clone(),
+        }));
+    }
+
+    /// Starts simulated nodes, if none run.
+    pub fn start_nodes(&mut self, count: usize, capacity: Capacity) {
+        if self.nodes.is_some() || count == 0 {
+            return;
+        }
+        self.nodes = Some(SimulatedNodes::start(SimulatedNodesOptions {
+            count,
+            capacity,
+            connect: connect(self.server.in_process_client()),
+            clock: self.clock.clone(),
+            entropy: self.entropy.clone(),
+        }));
+    }
+
+    /// Waits until the controllers work, and pods can be created in the namespace `default`.
+    async fn wait_until_ready(&self) {
+        let Some(controllers) = &self.controllers else { return };
+        controllers.wait_until_ready().await;
+        if controllers.selection().includes("serviceaccount-controller") {
+            let client = kube_client::Client::new(self.server.in_process_client(), "default");
+            while !exists(&client, DEFAULT_ACCOUNT).await {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// The API server.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// The controllers, if they run.
+    pub fn controllers(&self) -> Option<&ControllerManager> {
+        self.controllers.as_ref()
+    }
+
+    /// Stops the controllers; the server and the nodes go on.
+    pub async fn stop_controllers(&mut self) -> Result<(), UncleanStop> {
+        match self.controllers.take() {
+            Some(controllers) => controllers.stop().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Stops the nodes, as if their machines were switched off.
+    pub async fn stop_nodes(&mut self) -> Result<(), UncleanStop> {
+        match self.nodes.take() {
+            Some(nodes) => nodes.stop().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Stops the nodes, the controllers and then the server.
+    pub async fn stop(mut self) -> Result<(), UncleanStop> {
+        let nodes = self.stop_nodes().await;
+        let controllers = self.stop_controllers().await;
+        let server = self.server.stop().await;
+        nodes.and(controllers).and(server)
+    }
+}
+
+/// The permissions of all components.
+fn roles() -> FixedRoles {
+    let controllers = controllers::roles().into_iter();
+    let controllers = controllers.map(|role| (role.identity.user, role.rules.to_vec()));
+    let nodes = node::roles().into_iter();
+    let nodes = nodes.map(|role| (role.identity.user, role.rules.to_vec()));
+    FixedRoles::new(controllers.chain(nodes))
+}
+
+async fn exists(client: &kube_client::Client, path: &str) -> bool {
+    let Ok(request) = http::Request::get(path).body(Vec::new()) else { return false };
+    client.request_text(request).await.is_ok()
+}

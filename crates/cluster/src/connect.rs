@@ -1,0 +1,55 @@
+//! Clients of the API server for the components in its process.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::header::{HeaderValue, USER_AGENT};
+use http::{Request, Response};
+use kube_client::Client;
+use kube_client::client::Body;
+use tower_service::Service;
+
+use apiserver::InProcessClient;
+use apiserver::auth::authentication::User;
+use runtime::client::{Connect, Identity};
+
+/// Returns clients that act as the users of the components. The name of the program in their user
+/// agent is that of the field manager of their writes.
+pub(crate) fn connect(client: InProcessClient) -> Connect {
+    Arc::new(move |identity: &Identity| {
+        let user = User::authenticated(&identity.user, "", identity.groups.clone());
+        let agent = HeaderValue::from_static(program(&identity.user));
+        Client::new(Component { client: client.for_user(user), agent }, "default")
+    })
+}
+
+/// The program that acts as a user in Kubernetes.
+fn program(user: &str) -> &'static str {
+    match user {
+        "system:kube-scheduler" => "kube-scheduler",
+        _ if user.starts_with("system:node:") => "kubelet",
+        _ => "kube-controller-manager",
+    }
+}
+
+/// An in-process client with a user agent.
+#[derive(Clone)]
+struct Component {
+    client: InProcessClient,
+    agent: HeaderValue,
+}
+
+impl Service<Request<Body>> for Component {
+    type Response = Response<apiserver::http::body::Body>;
+    type Error = std::convert::Infallible;
+    type Future = <InProcessClient as Service<Request<Body>>>::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Service::<Request<Body>>::poll_ready(&mut self.client, cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        request.headers_mut().insert(USER_AGENT, self.agent.clone());
+        self.client.call(request)
+    }
+}
