@@ -17,9 +17,13 @@ mod api_requests;
 mod time;
 mod metadata;
 mod pod_view;
+mod slow_start;
 mod pod_control;
 mod adoption;
+mod int_or_string;
+mod controller_history;
 mod replica_set;
+mod stateful_set;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};

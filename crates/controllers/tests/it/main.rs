@@ -3,7 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
+mod crash;
 mod plane;
 mod objects;
 mod starting;
+mod fake_node;
 mod replica_sets;
+mod stateful_sets;

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::crash;
 use apiserver::auth::authentication::User;
 use apiserver::auth::authorization::fixed_roles::FixedRoles;
 use controllers::{ControllerManager, ControllerManagerOptions, Selection};
@@ -13,7 +14,9 @@ use testenv::{TestEnv, TestEnvBuilder};
 /// See the [module documentation](self). The methods of [`TestEnv`] can be called on it.
 pub(crate) struct Plane {
     env: TestEnv,
-    controllers: ControllerManager,
+    /// Absent only while the controllers are restarted.
+    controllers: Option<ControllerManager>,
+    options: ControllerManagerOptions,
 }
 
 impl Plane {
@@ -28,24 +31,44 @@ impl Plane {
         let roles = roles.map(|role| (role.identity.user, role.rules.to_vec()));
         let roles = Arc::new(FixedRoles::new(roles));
         let env = builder.config(|config| config.authorizers.push(roles)).start().await;
-        let controllers = ControllerManager::start(ControllerManagerOptions {
+        let options = ControllerManagerOptions {
             selection: Selection::parse(controllers).unwrap(),
             connect: connect(&env),
             root_ca: env.server().authority().to_owned(),
             clock: env.clock().clone(),
             entropy: Entropy::seeded(2),
-        });
-        Self { env, controllers }
+        };
+        let controllers = Some(ControllerManager::start(options.clone()));
+        Self { env, controllers, options }
+    }
+
+    /// Stops the controllers, and starts them again with empty caches.
+    pub(crate) async fn restart_controllers(&mut self) {
+        self.restart_with(Arc::clone(&self.options.connect)).await;
+    }
+
+    /// Restarts the controllers with a connection that breaks after this number of writes: the last
+    /// of them is done, but its response is lost, and later requests fail.
+    pub(crate) async fn restart_until_crash(&mut self, writes: usize) {
+        self.restart_with(crash::connect_until_crash(&self.env, writes)).await;
+    }
+
+    async fn restart_with(&mut self, connect: Connect) {
+        if let Some(controllers) = self.controllers.take() {
+            controllers.stop().await.unwrap();
+        }
+        let options = ControllerManagerOptions { connect, ..self.options.clone() };
+        self.controllers = Some(ControllerManager::start(options));
     }
 
     /// The manager of the controllers.
     pub(crate) fn controllers(&self) -> &ControllerManager {
-        &self.controllers
+        self.controllers.as_ref().unwrap()
     }
 
     /// Stops the controllers and then the server.
     pub(crate) async fn stop(self) {
-        self.controllers.stop().await.unwrap();
+        self.controllers.unwrap().stop().await.unwrap();
         self.env.stop().await.unwrap();
     }
 }
