@@ -3,7 +3,7 @@
 
 use crate::controller_context::ControllerContext;
 use crate::controller_manager::cache_identity;
-use crate::{replica_set, stateful_set};
+use crate::{daemon_set, replica_set, stateful_set};
 use machinery::PolicyRule;
 use runtime::client::Identity;
 
@@ -32,6 +32,7 @@ pub const CONTROLLERS: &[&ControllerDescriptor] = &[
     &replica_set::CONTROLLER,
     &replica_set::REPLICATION_CONTROLLER,
     &stateful_set::CONTROLLER,
+    &daemon_set::CONTROLLER,
 ];
 
 /// A user and its permissions.

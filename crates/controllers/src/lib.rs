@@ -21,9 +21,11 @@ mod slow_start;
 mod pod_control;
 mod adoption;
 mod int_or_string;
+mod node_matching;
 mod controller_history;
 mod replica_set;
 mod stateful_set;
+mod daemon_set;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};

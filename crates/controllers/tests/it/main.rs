@@ -10,3 +10,4 @@ mod starting;
 mod fake_node;
 mod replica_sets;
 mod stateful_sets;
+mod daemon_sets;
