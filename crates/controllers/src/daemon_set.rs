@@ -154,7 +154,7 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
         selector: &selector,
         template: &set.spec.template,
     };
-    let pods = cx.claim_pods(&owner, &selector).await?;
+    let mut pods = cx.claim_pods(&owner, &selector).await?;
     let revisions = cx.resolve_history(&set, &revision_owner, &pods).await?;
     // Without revisions, nothing can be created in the namespace any more.
     let Some(revisions) = revisions else { return Ok(Action::Done) };
@@ -169,12 +169,11 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
         placement: &placement,
         nodes: &nodes,
     };
-    let updated = reconciled.update_pods(pods).await;
+    let updated = reconciled.update_pods(&mut pods).await;
     if updated.is_ok() {
-        let pods = cx.claim_pods(&owner, &selector).await?;
         cx.truncate_history(&set, &revisions, &pods).await?;
     }
-    let status = reconciled.write_status(revisions.collision_count).await;
+    let status = reconciled.write_status(&pods, revisions.collision_count).await;
     let retry = updated?;
     let delay = [retry, status?].into_iter().flatten().min();
     Ok(delay.map_or(Action::Done, Action::RequeueAfter))
@@ -193,18 +192,17 @@ struct Reconcile<'a> {
 }
 
 impl Reconcile<'_> {
-    /// Creates and deletes pods. Returns the time after which an ended pod can be replaced.
-    async fn update_pods(&self, pods: Vec<Arc<PodView>>) -> Result<Option<Duration>, Failure> {
-        let mut plan = self.observed(&pods).plan_nodes(&self.cx.backoff);
+    /// Creates and deletes pods, of which `pods` are those of the set before and after. Returns the
+    /// time after which an ended pod can be replaced.
+    async fn update_pods(&self, pods: &mut Vec<Arc<PodView>>) -> Result<Option<Duration>, Failure> {
+        let mut plan = self.observed(pods).plan_nodes(&self.cx.backoff);
         for event in std::mem::take(&mut plan.events) {
             self.cx.record(self.owner, event.event_type, event.reason, &event.message);
         }
-        self.execute(&plan).await?;
+        self.execute(&plan, pods).await?;
         if self.set.spec.update_strategy.type_ == "RollingUpdate" {
-            // The cache shows what was created and deleted.
-            let pods = self.cx.claim_pods(self.owner, self.selector).await?;
-            let update = self.observed(&pods).plan_update().map_err(Failure::permanent)?;
-            self.execute(&update).await?;
+            let update = self.observed(pods).plan_update().map_err(Failure::permanent)?;
+            self.execute(&update, pods).await?;
         }
         Ok(plan.retry_after)
     }
@@ -220,8 +218,12 @@ impl Reconcile<'_> {
         }
     }
 
-    /// Creates and deletes the pods of a plan, at most [`BURST`] of each.
-    async fn execute(&self, plan: &Plan) -> Result<(), Failure> {
+    /// Creates and deletes the pods of a plan, at most [`BURST`] of each. `pods` are those of the set
+    /// afterwards.
+    async fn execute(&self, plan: &Plan, pods: &mut Vec<Arc<PodView>>) -> Result<(), Failure> {
+        if plan.create_on.is_empty() && plan.delete.is_empty() {
+            return Ok(());
+        }
         let nodes = &plan.create_on[..plan.create_on.len().min(BURST)];
         let (metadata, spec) = placement::pod_template(self.set, self.hash);
         let create = async |at: usize| -> Result<String, kube_client::Error> {
@@ -233,6 +235,8 @@ impl Reconcile<'_> {
         let created = slow_start::run(nodes.len(), create).await;
         let doomed = plan.delete.iter().take(BURST).map(|pod| &pod.metadata);
         let deleted = self.cx.pod_control.delete_all(self.owner, doomed).await;
+        // The cache shows what was created and deleted.
+        *pods = self.cx.claim_pods(self.owner, self.selector).await?;
         match created {
             Err(error) if pod_control::is_namespace_terminating(&error) => {}
             created => created?,
@@ -243,10 +247,10 @@ impl Reconcile<'_> {
     /// Writes the status. Returns the time until the next pod becomes available.
     async fn write_status(
         &self,
+        pods: &[Arc<PodView>],
         collision_count: Option<i32>,
     ) -> Result<Option<Duration>, Failure> {
-        let pods = self.cx.claim_pods(self.owner, self.selector).await?;
-        let observed = self.observed(&pods);
+        let observed = self.observed(pods);
         let status = SetStatus::of(&observed, collision_count);
         if self.set.status != status {
             let path = format!("{}/status", path(&self.set.metadata));

@@ -332,7 +332,7 @@ async fn unused_revisions_are_deleted_beyond_the_limit() {
 
 #[tokio::test]
 async fn a_crash_after_any_write_leaves_one_pod_per_node() {
-    let crashes = (1..=8).map(|writes| async move {
+    let crashes = (1..=5).map(|writes| async move {
         let mut plane = plane(3).await;
         plane.restart_until_crash(writes).await;
         plane.create(SETS, &set(&json!({}))).await;

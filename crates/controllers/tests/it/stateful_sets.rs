@@ -490,7 +490,7 @@ async fn a_restart_in_the_middle_of_an_update_continues_it() {
 
 #[tokio::test]
 async fn a_crash_after_any_write_leaves_one_pod_per_ordinal() {
-    let crashes = (1..=12).map(|writes| async move {
+    let crashes = (1..=10).map(|writes| async move {
         let mut plane = plane().await;
         let set = set(3, &json!({"volumeClaimTemplates": [claim_template()]}));
         plane.create(SETS, &set).await;
