@@ -152,7 +152,7 @@ impl Cluster {
 }
 
 /// The permissions of all components.
-fn roles() -> FixedRoles {
+pub fn roles() -> FixedRoles {
     let controllers = controllers::roles().into_iter();
     let controllers = controllers.map(|role| (role.identity.user, role.rules.to_vec()));
     let nodes = node::roles().into_iter();

@@ -15,7 +15,7 @@ use runtime::client::{Connect, Identity};
 
 /// Returns clients that act as the users of the components. The name of the program in their user
 /// agent is that of the field manager of their writes.
-pub(crate) fn connect(client: InProcessClient) -> Connect {
+pub fn connect(client: InProcessClient) -> Connect {
     Arc::new(move |identity: &Identity| {
         let user = User::authenticated(&identity.user, "", identity.groups.clone());
         let agent = HeaderValue::from_static(program(&identity.user));

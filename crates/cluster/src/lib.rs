@@ -23,5 +23,7 @@ mod cluster;
 mod connect;
 mod server_functions;
 
-pub use cluster::{Cluster, ClusterConfig};
+pub use cluster::{Cluster, ClusterConfig, roles};
+pub use connect::connect;
+pub use server_functions::{serve_metrics, signers};
 pub use controllers::{Selection, UnknownController};

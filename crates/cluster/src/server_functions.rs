@@ -10,7 +10,7 @@ use controllers::signers::{ApprovedRequest, TokenSubject};
 use controllers::{MetricsApi, Signers};
 
 /// Functions that sign with the keys of the server.
-pub(crate) fn signers(server: &Server) -> Signers {
+pub fn signers(server: &Server) -> Signers {
     let (token_keys, certificate_keys) = (server.signing_keys(), server.signing_keys());
     Signers {
         token: Arc::new(move |subject: &TokenSubject| {
@@ -30,7 +30,7 @@ pub(crate) fn signers(server: &Server) -> Signers {
 }
 
 /// Makes the server answer requests for metrics with `metrics_api`.
-pub(crate) fn serve_metrics(config: &mut apiserver::Config, metrics_api: &MetricsApi) {
+pub fn serve_metrics(config: &mut apiserver::Config, metrics_api: &MetricsApi) {
     let (namespace, name) = MetricsApi::SERVICE;
     let metrics_api = metrics_api.clone();
     let service = move |request| -> Pin<Box<dyn Future<Output = _> + Send>> {

@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use crate::api_requests;
 use crate::metadata::{Metadata, OwnerReference};
 use machinery::selector::LabelSelector;
-use runtime::informer::{Item, SharedInformer};
-use runtime::{CONTROLLER_INDEX, Client, Failure, Lister, kube_client};
+use runtime::informer::{Indexer, Item, SharedInformer};
+use runtime::{CONTROLLER_INDEX, Client, Failure, Lister, Mapper, kube_client};
 
 /// The index of objects without a controller, by namespace.
 const ORPHAN_INDEX: &str = "orphans";
@@ -62,9 +62,8 @@ pub(crate) struct Claimer<'a> {
 
 /// Indexes the objects without a controller, which may be adopted.
 pub(crate) fn add_orphan_index(informer: &SharedInformer) {
-    informer.indexer().add_index(ORPHAN_INDEX, |item| match is_orphan(item) {
-        true => vec![item.namespace().to_owned()],
-        false => Vec::new(),
+    informer.indexer().add_index(ORPHAN_INDEX, |item| {
+        is_orphan(item).then(|| item.namespace().to_owned()).into_iter().collect()
     });
 }
 
@@ -94,6 +93,34 @@ pub(crate) fn controller_of(item: &Item) -> Option<OwnerReference> {
     }
     let owned = item.decode::<Owned>().ok()?;
     owned.metadata.owner_references.into_iter().find(|owner| owner.controller)
+}
+
+/// Maps an object without a controller to the workloads whose `spec.selector` selects it.
+pub(crate) fn adopters(workloads: &Arc<Indexer>) -> Mapper {
+    #[derive(Deserialize)]
+    struct Workload {
+        spec: Spec,
+    }
+    #[derive(Deserialize)]
+    struct Spec {
+        #[serde(default)]
+        selector: Value,
+    }
+    let workloads = Arc::clone(workloads);
+    Mapper::custom(move |object| {
+        if workloads.is_empty() || !is_orphan(object) {
+            return Vec::new();
+        }
+        let labels = object.labels();
+        let selects = |workload: &Item| {
+            let workload = workload.decode::<Workload>().ok();
+            let selector =
+                workload.and_then(|it| LabelSelector::from_value(&it.spec.selector).ok());
+            selector.is_some_and(|it| it.matches(|key| labels.get(key).map(String::as_str)))
+        };
+        let workloads = workloads.list_namespace(object.namespace());
+        workloads.iter().filter(|it| selects(it)).map(|it| it.key().clone()).collect()
+    })
 }
 
 /// What the workload does with an object.
@@ -130,10 +157,10 @@ impl Claimer<'_> {
             match claim(self.owner, self.selector, object.metadata()) {
                 Claim::Keep => claimed.push(object),
                 Claim::Adopt if may_change(&object) => {
-                    changed |= self.adopt(object.metadata()).await?
+                    changed |= self.adopt(object.metadata()).await?;
                 }
                 Claim::Release if may_change(&object) => {
-                    changed |= self.release(object.metadata()).await?
+                    changed |= self.release(object.metadata()).await?;
                 }
                 _ => {}
             }

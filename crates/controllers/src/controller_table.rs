@@ -57,6 +57,8 @@ pub const CONTROLLERS: &[&ControllerDescriptor] = &[
     &crate::pvc_protection::CONTROLLER,
     &crate::pv_protection::CONTROLLER,
     &crate::ephemeral_volume::CONTROLLER,
+    &crate::stateful_set::CONTROLLER,
+    &crate::daemon_set::CONTROLLER,
 ];
 
 /// A user and its permissions.

@@ -9,12 +9,10 @@ use serde_json::value::RawValue;
 
 use crate::api_requests;
 use crate::metadata::{Metadata, OwnerReference};
+use crate::slow_start::{self, MAX_CONCURRENT};
 use runtime::Client;
 use runtime::kube_client;
 use runtime::recorder::{EventType, Recorder};
-
-/// The number of concurrent requests of one reconcile.
-pub(crate) const MAX_CONCURRENT: usize = 32;
 
 /// See the [module documentation](self).
 pub(crate) struct PodControl {
@@ -162,36 +160,18 @@ impl PodControl {
         }
     }
 
-    /// Creates `count` equal pods with generated names: one, then two, then four, and so on, so that
-    /// a refusal that concerns all of them is met only once. Stops after an error.
-    ///
-    /// Upstream: replicaset/replica_set.go `slowStartBatch`
+    /// Creates `count` equal pods with generated names in [growing batches](slow_start).
     pub(crate) async fn create_all(
         &self,
         owner: &PodOwner<'_>,
         pod: &(impl Serialize + Sync),
         count: usize,
     ) -> Result<(), kube_client::Error> {
-        let (mut left, mut batch) = (count, 1);
-        while left > 0 {
-            let size = batch.min(left);
-            let mut created = stream::iter(0..size)
-                .map(|_| self.create(owner, pod))
-                .buffer_unordered(MAX_CONCURRENT);
-            let mut failed = None;
-            while let Some(result) = created.next().await {
-                failed = failed.or(result.err());
-            }
-            match failed {
-                // Nothing can be created there any more, which is not an error of the workload.
-                Some(error) if is_namespace_terminating(&error) => return Ok(()),
-                Some(error) => return Err(error),
-                None => {}
-            }
-            left -= size;
-            batch *= 2;
+        match slow_start::run(count, |_| self.create(owner, pod)).await {
+            // Nothing can be created there any more, which is not an error of the workload.
+            Err(error) if is_namespace_terminating(&error) => Ok(()),
+            result => result,
         }
-        Ok(())
     }
 
     /// Deletes a pod of the owner, if it has not been replaced. A pod that does not exist any more

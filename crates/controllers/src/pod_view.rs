@@ -1,10 +1,14 @@
 //! [`PodView`]: the fields of a pod that the workload controllers read.
 
+use std::time::Duration;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 
 use crate::adoption::HasMetadata;
 use crate::metadata::Metadata;
+use crate::time;
+use keel::Clock;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -75,12 +79,39 @@ impl PodView {
 
     /// Whether the pod has succeeded or failed.
     pub(crate) fn is_finished(&self) -> bool {
-        matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
+        self.status.is_finished()
     }
 
     /// A condition of the pod.
     pub(crate) fn condition(&self, type_: &str) -> Option<&PodConditionView> {
-        self.status.conditions.iter().find(|condition| condition.type_ == type_)
+        self.status.condition(type_)
+    }
+
+    /// Whether the pod is ready.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.status.is_ready()
+    }
+
+    /// The time since which the pod has been ready.
+    pub(crate) fn ready_since(&self) -> Option<&Time> {
+        self.status.ready_since()
+    }
+
+    /// The number of restarts of its containers.
+    pub(crate) fn restarts(&self) -> i32 {
+        self.status.container_statuses.iter().map(|status| status.restart_count).sum()
+    }
+}
+
+impl PodStatusView {
+    /// Whether the pod has succeeded or failed.
+    pub(crate) fn is_finished(&self) -> bool {
+        matches!(self.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    /// A condition of the pod.
+    pub(crate) fn condition(&self, type_: &str) -> Option<&PodConditionView> {
+        self.conditions.iter().find(|condition| condition.type_ == type_)
     }
 
     /// Whether the pod is ready.
@@ -94,9 +125,27 @@ impl PodView {
         ready.last_transition_time.as_ref()
     }
 
-    /// The number of restarts of its containers.
-    pub(crate) fn restarts(&self) -> i32 {
-        self.status.container_statuses.iter().map(|status| status.restart_count).sum()
+    /// The time until the pod is available, which it is after it was ready for `min_ready_seconds`;
+    /// `None` if it is not ready.
+    pub(crate) fn until_available(
+        &self,
+        min_ready_seconds: i32,
+        clock: &Clock,
+    ) -> Option<Duration> {
+        if !self.is_ready() {
+            return None;
+        }
+        let min_ready = u64::try_from(min_ready_seconds).unwrap_or(0);
+        if min_ready == 0 {
+            return Some(Duration::ZERO);
+        }
+        let ready_for = time::since(clock, self.ready_since()?);
+        Some(Duration::from_secs(min_ready).saturating_sub(ready_for))
+    }
+
+    /// Whether the pod has been ready for `min_ready_seconds`.
+    pub(crate) fn is_available(&self, min_ready_seconds: i32, clock: &Clock) -> bool {
+        self.until_available(min_ready_seconds, clock) == Some(Duration::ZERO)
     }
 }
 

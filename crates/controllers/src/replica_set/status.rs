@@ -71,7 +71,7 @@ impl SetStatus {
             }),
             ready_replicas: count(&PodView::is_ready),
             available_replicas: count(&|pod| {
-                until_available(set, pod, clock) == Some(Duration::ZERO)
+                pod.status.is_available(set.spec.min_ready_seconds, clock)
             }),
             terminating_replicas: counts_terminating.then_some(terminating),
             observed_generation: set.metadata.generation,
@@ -104,19 +104,6 @@ fn conditions(
     conditions
 }
 
-/// The time until a pod is available; `None` if it is not ready.
-fn until_available(set: &SetView, pod: &PodView, clock: &Clock) -> Option<Duration> {
-    if !pod.is_ready() {
-        return None;
-    }
-    let min_ready = u64::try_from(set.spec.min_ready_seconds).unwrap_or(0);
-    if min_ready == 0 {
-        return Some(Duration::ZERO);
-    }
-    let ready_for = time::since(clock, pod.ready_since()?);
-    Some(Duration::from_secs(min_ready).saturating_sub(ready_for))
-}
-
 /// The time until the next ready pod becomes available.
 pub(super) fn next_availability(
     set: &SetView,
@@ -124,6 +111,7 @@ pub(super) fn next_availability(
     clock: &Clock,
 ) -> Option<Duration> {
     let active = pods.iter().filter(|pod| pod.is_active());
-    let delays = active.filter_map(|pod| until_available(set, pod, clock));
+    let min_ready = set.spec.min_ready_seconds;
+    let delays = active.filter_map(|pod| pod.status.until_available(min_ready, clock));
     delays.filter(|delay| !delay.is_zero()).min()
 }

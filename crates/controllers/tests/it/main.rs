@@ -6,10 +6,12 @@
 mod endpoint_pods;
 mod endpoint_slices;
 mod endpoints;
+mod crash;
 mod plane;
 mod objects;
 mod service_accounts;
 mod starting;
+mod fake_node;
 mod replica_sets;
 mod deployments;
 mod garbage_collection;
@@ -22,3 +24,5 @@ mod autoscaling;
 mod volumes;
 mod quotas;
 mod custom_metrics;
+mod stateful_sets;
+mod daemon_sets;

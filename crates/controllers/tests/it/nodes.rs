@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use machinery::{Value, json};
-
 use crate::plane::Plane;
+use machinery::{Value, json};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";

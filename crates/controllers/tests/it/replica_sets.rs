@@ -149,7 +149,7 @@ async fn a_refused_creation_is_shown_by_a_condition_and_an_event() {
     assert_eq!(failed["source"]["component"], "replicaset-controller");
 
     plane.delete("/api/v1/namespaces/default/resourcequotas/none").await;
-    plane.advance(Duration::from_secs(60));
+    plane.advance(Duration::from_mins(1));
     let found = until_replicas(&plane, WEB, 3).await;
     assert_eq!(found["status"]["conditions"], Value::Null);
     plane.stop().await;

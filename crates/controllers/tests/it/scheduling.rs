@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use machinery::{Value, json};
-
 use crate::plane::Plane;
+use machinery::{Value, json};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
@@ -303,7 +302,7 @@ async fn a_restarted_scheduler_counts_the_pods_that_are_bound() {
     plane.stop_controllers().await;
     add_pod(&plane, "large", "2", json!({})).await;
     add_pod(&plane, "small", "1", json!({})).await;
-    plane.restart_controllers(&["kube-scheduler"]).await;
+    plane.restart_controllers().await;
     assert_eq!(bound(&plane, "small").await, "a");
     refused(&plane, "large", "1 Insufficient cpu").await;
     plane.stop().await;

@@ -1,9 +1,9 @@
 //! The standard objects of a namespace, and the tokens in secrets.
 
 use serde_json::{Value, json};
-use testenv::TestEnv;
 
 use crate::plane::Plane;
+use testenv::TestEnv;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";

@@ -1,0 +1,267 @@
+//! Whether a pod may run on a node: node selectors, required node affinity, and taints.
+//!
+//! Upstream: component-helpers/scheduling/corev1/nodeaffinity, api/core/v1/toleration.go
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// How the value of a label is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+pub(crate) enum Operator {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+    Gt,
+    Lt,
+}
+
+/// A condition on one label or field.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
+pub(crate) struct Requirement {
+    /// The key of the label, or the path of the field.
+    pub key: String,
+    /// How the value is compared.
+    pub operator: Operator,
+    /// The values that it is compared with.
+    #[serde(default)]
+    pub values: Vec<String>,
+}
+
+/// Gives the labels of a node.
+pub(crate) trait NodeLabels {
+    /// The value of a label.
+    fn label(&self, key: &str) -> Option<&str>;
+    /// The name of the node.
+    fn node_name(&self) -> &str;
+}
+
+/// A term of a node selector: all of its conditions must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct NodeSelectorTerm {
+    /// The conditions on labels.
+    pub match_expressions: Vec<Requirement>,
+    /// The conditions on fields; the only one is `metadata.name`.
+    pub match_fields: Vec<Requirement>,
+}
+
+/// A node selector: one of its terms must match.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct NodeSelector {
+    /// The terms.
+    pub node_selector_terms: Vec<NodeSelectorTerm>,
+}
+
+/// The affinity of a pod, as far as it concerns nodes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Affinity {
+    /// The affinity to nodes.
+    pub node_affinity: NodeAffinity,
+}
+
+/// The affinity to nodes, without preferences.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct NodeAffinity {
+    /// The nodes on which the pod may run.
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    pub required: Option<NodeSelector>,
+}
+
+/// A toleration of taints.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub(crate) struct Toleration {
+    /// The key of the taint; empty for all keys.
+    pub key: String,
+    /// `Exists`, or `Equal`, which is the default.
+    pub operator: String,
+    /// The value of the taint.
+    pub value: String,
+    /// The effect of the taint; empty for all effects.
+    pub effect: String,
+}
+
+/// A taint of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub(crate) struct Taint {
+    /// The key.
+    pub key: String,
+    /// The value.
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
+}
+
+/// Whether a pod with this node selector and this required affinity may run on a node.
+pub(crate) fn matches_node(
+    node_selector: &BTreeMap<String, String>,
+    required: Option<&NodeSelector>,
+    node: &impl NodeLabels,
+) -> bool {
+    node_selector.iter().all(|(key, value)| node.label(key) == Some(value))
+        && required.is_none_or(|selector| selector.matches(node))
+}
+
+/// The first taint with one of the effects that no toleration tolerates.
+pub(crate) fn untolerated_taint<'a>(
+    taints: &'a [Taint],
+    tolerations: &[Toleration],
+    effects: &[&str],
+) -> Option<&'a Taint> {
+    let mut relevant = taints.iter().filter(|taint| effects.contains(&taint.effect.as_str()));
+    relevant.find(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+}
+
+impl Requirement {
+    /// Whether the value of the label satisfies the requirement; `None` if there is no such label.
+    pub(crate) fn matches(&self, value: Option<&str>) -> bool {
+        let is_listed = |value: &str| self.values.iter().any(|known| known == value);
+        let compares = |order: Ordering| {
+            let limit = self.values.first().and_then(|limit| limit.parse::<i64>().ok());
+            let value = value.and_then(|value| value.parse::<i64>().ok());
+            value.zip(limit).is_some_and(|(value, limit)| value.cmp(&limit) == order)
+        };
+        match self.operator {
+            Operator::In => value.is_some_and(is_listed),
+            Operator::NotIn => !value.is_some_and(is_listed),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+            Operator::Gt => compares(Ordering::Greater),
+            Operator::Lt => compares(Ordering::Less),
+        }
+    }
+}
+
+impl NodeSelectorTerm {
+    /// Whether the term selects a node. An empty term selects none.
+    pub(crate) fn matches(&self, node: &impl NodeLabels) -> bool {
+        let is_empty = self.match_expressions.is_empty() && self.match_fields.is_empty();
+        let field = |key: &str| (key == "metadata.name").then(|| node.node_name());
+        !is_empty
+            && self.match_expressions.iter().all(|known| known.matches(node.label(&known.key)))
+            && self.match_fields.iter().all(|known| known.matches(field(&known.key)))
+    }
+}
+
+impl NodeSelector {
+    /// Whether a term selects the node.
+    pub(crate) fn matches(&self, node: &impl NodeLabels) -> bool {
+        self.node_selector_terms.iter().any(|term| term.matches(node))
+    }
+
+    /// The only node that the first term about names selects, as in pods of DaemonSets.
+    pub(crate) fn only_node(&self) -> Option<&str> {
+        let fields = self.node_selector_terms.iter().flat_map(|term| &term.match_fields);
+        let mut names =
+            fields.filter(|it| it.key == "metadata.name" && it.operator == Operator::In);
+        match names.next()?.values.as_slice() {
+            [name] => Some(name),
+            _ => None,
+        }
+    }
+}
+
+impl Toleration {
+    /// Whether it tolerates the taint.
+    pub(crate) fn tolerates(&self, taint: &Taint) -> bool {
+        if !self.effect.is_empty() && self.effect != taint.effect {
+            return false;
+        }
+        if !self.key.is_empty() && self.key != taint.key {
+            return false;
+        }
+        match self.operator.as_str() {
+            "" | "Equal" => self.value == taint.value,
+            "Exists" => true,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    struct Node(&'static [(&'static str, &'static str)]);
+
+    impl NodeLabels for Node {
+        fn label(&self, key: &str) -> Option<&str> {
+            self.0.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
+        }
+
+        fn node_name(&self) -> &'static str {
+            "n1"
+        }
+    }
+
+    fn selects(terms: &Value) -> bool {
+        let selector = json!({"nodeSelectorTerms": terms});
+        let selector: NodeSelector = serde_json::from_value(selector).unwrap();
+        selector.matches(&Node(&[("zone", "a"), ("cores", "8")]))
+    }
+
+    #[test]
+    fn one_term_with_all_of_its_conditions_selects_a_node() {
+        let label = |key: &str, operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+        let name = |name: &str| json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]});
+        for (terms, expected) in [
+            (json!([]), false),
+            (json!([{}]), false),
+            (json!([label("zone", "In", &["a", "b"])]), true),
+            (json!([label("zone", "NotIn", &["a"])]), false),
+            (json!([label("disk", "NotIn", &["a"])]), true),
+            (json!([label("disk", "DoesNotExist", &[])]), true),
+            (json!([label("cores", "Gt", &["4"])]), true),
+            (json!([label("cores", "Lt", &["8"])]), false),
+            (json!([label("zone", "Gt", &["4"])]), false),
+            (json!([name("n2"), name("n1")]), true),
+            (json!([name("n2")]), false),
+        ] {
+            assert_eq!(selects(&terms), expected, "{terms}");
+        }
+    }
+
+    #[test]
+    fn the_labels_of_a_node_selector_and_the_affinity_must_both_match() {
+        let node = Node(&[("zone", "a")]);
+        let zone = |zone: &str| BTreeMap::from([("zone".to_owned(), zone.to_owned())]);
+        assert!(matches_node(&zone("a"), None, &node));
+        assert!(!matches_node(&zone("b"), None, &node));
+        assert!(!matches_node(&zone("a"), Some(&NodeSelector::default()), &node));
+    }
+
+    #[test]
+    fn a_toleration_must_cover_key_value_and_effect() {
+        let taint = json!({"key": "gpu", "value": "a", "effect": "NoSchedule"});
+        let taint: Taint = serde_json::from_value(taint).unwrap();
+        for (toleration, expected) in [
+            (json!({"operator": "Exists"}), true),
+            (json!({"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}), true),
+            (json!({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}), false),
+            (json!({"key": "gpu", "value": "a"}), true),
+            (json!({"key": "gpu", "operator": "Equal", "value": "b"}), false),
+            (json!({"key": "disk", "operator": "Exists"}), false),
+        ] {
+            let parsed: Toleration = serde_json::from_value(toleration.clone()).unwrap();
+            assert_eq!(parsed.tolerates(&taint), expected, "{toleration}");
+            let untolerated = |effects: &[&str]| {
+                untolerated_taint(
+                    std::slice::from_ref(&taint),
+                    std::slice::from_ref(&parsed),
+                    effects,
+                )
+            };
+            assert_eq!(untolerated(&["NoSchedule"]).is_none(), expected, "{toleration}");
+            assert_eq!(untolerated(&["NoExecute"]), None, "{toleration}");
+        }
+    }
+}
