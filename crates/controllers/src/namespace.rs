@@ -12,6 +12,9 @@
 //!
 //! A namespace whose contents are not gone at once is processed again when the last of them is gone
 //! ([`content_watch`]), and after half of the estimated time.
+//!
+//! Upstream waits five seconds before it begins, until all API servers know of the deletion. A plane
+//! has one API server, so this controller begins at once.
 
 mod conditions;
 mod content;
@@ -36,7 +39,7 @@ use content_watch::ContentWatches;
 use keel::Clock;
 use machinery::PolicyRule;
 
-/// The number of namespaces that are processed at a time. Upstream: ConcurrentNamespaceSyncs
+/// The number of namespaces that are processed at a time. Upstream: `ConcurrentNamespaceSyncs`
 const WORKERS: usize = 10;
 
 /// The finalizer in the spec of a namespace that stands for its contents.
@@ -91,7 +94,7 @@ fn is_deletion(event: &ObjectEvent) -> bool {
     namespace.is_ok_and(|namespace| namespace.deletion_timestamp().is_some())
 }
 
-/// Upstream: deletion/namespaced_resources_deleter.go Delete
+/// Upstream: `deletion/namespaced_resources_deleter.go` Delete
 async fn reconcile(request: Request, cx: Arc<NamespaceController>) -> Result<Action, Failure> {
     let name = request.name();
     cx.watches.stop(name);
@@ -130,7 +133,7 @@ async fn update_conditions(
     mut namespace: Value,
     conditions: Vec<conditions::NewCondition>,
 ) -> Value {
-    if !conditions::update(&mut namespace, conditions, &cx.clock) {
+    if !conditions::update(&mut namespace, &conditions, &cx.clock) {
         return namespace;
     }
     let path = format!("{path}/status");
@@ -146,7 +149,7 @@ async fn update_conditions(
 
 /// Removes the finalizer of the contents from a namespace.
 ///
-/// Upstream: namespaced_resources_deleter.go finalizeNamespace
+/// Upstream: `namespaced_resources_deleter.go` finalizeNamespace
 async fn finalize(
     cx: &NamespaceController,
     path: &str,
