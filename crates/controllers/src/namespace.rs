@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
-use runtime::informer::ObjectEvent;
 use runtime::informer::work_queue::RateLimits;
+use runtime::informer::{Item, ObjectEvent};
 use runtime::{Action, Client, Controller, Failure, Predicate, Request};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -85,13 +85,19 @@ fn start(cx: &ControllerContext) {
     cx.manager.add(controller);
 }
 
-/// Whether a namespace is being deleted.
+/// Whether the deletion of a namespace begins or ends. The changes in between are those of this
+/// controller, which repeats an attempt by itself.
 fn is_deletion(event: &ObjectEvent) -> bool {
-    let namespace = match event {
-        ObjectEvent::Added { item, .. } | ObjectEvent::Updated { new: item, .. } => item.object(),
-        ObjectEvent::Deleted { .. } => return true,
+    let is_deleting = |namespace: &Item| {
+        namespace.object().is_ok_and(|namespace| namespace.deletion_timestamp().is_some())
     };
-    namespace.is_ok_and(|namespace| namespace.deletion_timestamp().is_some())
+    match event {
+        ObjectEvent::Added { item, .. } => is_deleting(item),
+        ObjectEvent::Updated { old, new } => {
+            is_deleting(new) && (!is_deleting(old) || old.uid() != new.uid())
+        }
+        ObjectEvent::Deleted { .. } => true,
+    }
 }
 
 /// Upstream: `deletion/namespaced_resources_deleter.go` Delete
