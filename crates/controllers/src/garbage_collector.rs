@@ -29,10 +29,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use runtime::informer::WorkQueue;
-use runtime::informer::work_queue::{JobOutcome, QueueOptions, RateLimits};
-use runtime::recorder::{EventType, Recorder};
-use runtime::{Client, Manager};
 use tokio::sync::watch;
 
 use crate::controller_context::ControllerContext;
@@ -41,6 +37,10 @@ use crate::resource_discovery::ResourceDiscovery;
 use graph::{Effects, Graph, InvalidReference, ResourceId, Work};
 use machinery::PolicyRule;
 use monitors::Monitors;
+use runtime::informer::WorkQueue;
+use runtime::informer::work_queue::{JobOutcome, QueueOptions, RateLimits};
+use runtime::recorder::{EventType, Recorder};
+use runtime::{Client, Manager};
 use worker::Outcome;
 
 /// The number of writes at a time.

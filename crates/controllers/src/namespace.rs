@@ -24,9 +24,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
-use runtime::informer::work_queue::RateLimits;
-use runtime::informer::{Item, ObjectEvent};
-use runtime::{Action, Client, Controller, Failure, Predicate, Request};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -38,6 +35,9 @@ use content::ContentRemoval;
 use content_watch::ContentWatches;
 use keel::Clock;
 use machinery::PolicyRule;
+use runtime::informer::work_queue::RateLimits;
+use runtime::informer::{Item, ObjectEvent};
+use runtime::{Action, Client, Controller, Failure, Predicate, Request};
 
 /// The number of namespaces that are processed at a time. Upstream: `ConcurrentNamespaceSyncs`
 const WORKERS: usize = 10;

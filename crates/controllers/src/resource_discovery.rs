@@ -13,17 +13,17 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use runtime::client::ClientListWatch;
-use runtime::informer::{
-    Form, Item, ListWatch, Reflector, ReflectorOptions, ReflectorStore, Scope, Transaction,
-};
-use runtime::kube_client;
 use tokio::sync::{Notify, watch};
 
 use crate::controller_context::ControllerContext;
 use documents::DiscoveryReader;
 use keel::Clock;
 use machinery::GroupVersion;
+use runtime::client::ClientListWatch;
+use runtime::informer::{
+    Form, Item, ListWatch, Reflector, ReflectorOptions, ReflectorStore, Scope, Transaction,
+};
+use runtime::kube_client;
 
 /// The time after which discovery is repeated if it has failed, or if a group was not available.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);

@@ -9,7 +9,6 @@ use std::time::Duration;
 use http::Method;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use runtime::{Action, Client, Controller, Failure, Lister, Request};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -21,6 +20,7 @@ use crate::metadata::Metadata;
 use crate::time;
 use keel::Clock;
 use machinery::PolicyRule;
+use runtime::{Action, Client, Controller, Failure, Lister, Request};
 
 /// The controller.
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {

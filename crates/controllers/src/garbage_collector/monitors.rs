@@ -9,11 +9,6 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use runtime::Client;
-use runtime::client::ClientListWatch;
-use runtime::informer::{
-    Form, Reflector, ReflectorOptions, ReflectorPhase, ReflectorStatus, ReflectorStore, Transaction,
-};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -24,6 +19,11 @@ use super::uid::Uid;
 use crate::controller_context::ControllerContext;
 use crate::resource_discovery::{ApiResource, DiscoveredResources};
 use keel::{Clock, Entropy, Tasks};
+use runtime::Client;
+use runtime::client::ClientListWatch;
+use runtime::informer::{
+    Form, Reflector, ReflectorOptions, ReflectorPhase, ReflectorStatus, ReflectorStore, Transaction,
+};
 
 /// The verbs that a resource must support.
 const REQUIRED_VERBS: [&str; 3] = ["delete", "list", "watch"];

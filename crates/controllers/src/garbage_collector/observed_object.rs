@@ -8,16 +8,16 @@ use std::sync::LazyLock;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use memchr::memmem::Finder;
+use serde::Deserialize;
+
+use super::uid::Uid;
+use crate::metadata::OwnerReference;
 use runtime::ObjectKey;
 use runtime::client::ClientListWatch;
 use runtime::informer::{
     Item, List, ListRequest, ListWatch, ListWatchError, ReflectorItem, WatchEvent, WatchRequest,
     WatchStream,
 };
-use serde::Deserialize;
-
-use super::uid::Uid;
-use crate::metadata::OwnerReference;
 
 /// The finalizer of an object whose deletion waits for that of its dependents.
 pub(super) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";

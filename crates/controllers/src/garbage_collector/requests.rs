@@ -2,7 +2,6 @@
 //! and finalizers.
 
 use http::Method;
-use runtime::Client;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -10,6 +9,7 @@ use serde_json::{Value, json};
 use crate::api_requests::{self, Result, has_code};
 use crate::metadata::{Metadata, OwnerReference};
 use crate::resource_discovery::ApiResource;
+use runtime::Client;
 
 /// The number of attempts to write after a conflict. Upstream: retry.DefaultBackoff
 const MAX_ATTEMPTS: usize = 4;

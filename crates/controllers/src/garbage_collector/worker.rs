@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
-use runtime::kube_client;
 
 use super::GarbageCollector;
 use super::graph::{Node, OwnerCoordinates, Phase, Work};
@@ -13,6 +12,7 @@ use super::uid::Uid;
 use crate::api_requests::has_code;
 use crate::metadata::{Metadata, OwnerReference};
 use crate::resource_discovery::ApiResource;
+use runtime::kube_client;
 
 /// The number of dependents that are orphaned at a time.
 const MAX_CONCURRENT_PATCHES: usize = 32;

@@ -9,7 +9,6 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use runtime::{Client, kube_client};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
@@ -21,6 +20,7 @@ use crate::api_requests::{self, has_code, message};
 use crate::resource_discovery::{ApiResource, DiscoveredResources};
 use crate::time;
 use keel::Clock;
+use runtime::{Client, kube_client};
 
 /// The estimated time until a finalizer is removed.
 const FINALIZER_ESTIMATE_SECONDS: u64 = 15;

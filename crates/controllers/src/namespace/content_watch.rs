@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use runtime::client::ClientListWatch;
-use runtime::informer::{Form, ListWatch, Selection, WatchEvent, WatchRequest};
-use runtime::{Client, Request};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::content::RemainingObjects;
 use crate::controller_context::ControllerContext;
 use keel::Tasks;
+use runtime::client::ClientListWatch;
+use runtime::informer::{Form, ListWatch, Selection, WatchEvent, WatchRequest};
+use runtime::{Client, Request};
 
 /// The number of resources of a namespace that are watched. More of them wait for the estimated time.
 const MAX_WATCHES: usize = 100;

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, HashSet};
 use http::header::{ACCEPT, ETAG, IF_NONE_MATCH};
 use http::{HeaderValue, Request, StatusCode};
 use http_body_util::BodyExt;
-use runtime::kube_client::client::Body;
-use runtime::{Client, kube_client};
 use serde::Deserialize;
 
 use super::{ApiResource, DiscoveredResources};
+use runtime::kube_client::client::Body;
+use runtime::{Client, kube_client};
 
 const ACCEPT_AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

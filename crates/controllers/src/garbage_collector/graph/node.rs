@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use runtime::ObjectKey;
-
 use crate::garbage_collector::observed_object::ObservedObject;
 use crate::garbage_collector::uid::Uid;
 use crate::resource_discovery::ApiResource;
+use runtime::ObjectKey;
 
 /// The position of a resource in the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

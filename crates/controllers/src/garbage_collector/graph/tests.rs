@@ -1,10 +1,9 @@
 //! Tests of the work that follows from changes of the graph.
 
-use runtime::ObjectKey;
-
 use super::*;
 use crate::garbage_collector::observed_object::Relations;
 use crate::metadata::OwnerReference;
+use runtime::ObjectKey;
 
 /// A graph with one namespaced resource.
 struct Fixture {
