@@ -19,10 +19,11 @@ mod plane;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use plane::Plane;
 use serde_json::{Value, json};
-use testenv::TestEnv;
 use tokio::time::Instant;
+
+use plane::Plane;
+use testenv::TestEnv;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const CUSTOM_KINDS: usize = 45;

@@ -143,12 +143,14 @@ impl GarbageCollector {
     /// Queues the work again that waits for a kind.
     fn unpark(&self) {
         let parked = std::mem::take(&mut *self.lock_parked());
-        parked.into_iter().for_each(|work| self.queue.add(work));
+        for work in parked {
+            self.queue.add(work);
+        }
     }
 
     /// Records an event about a reference to an owner in another namespace.
     ///
-    /// Upstream: graph_builder.go reportInvalidNamespaceOwnerRef
+    /// Upstream: `graph_builder.go` reportInvalidNamespaceOwnerRef
     fn report(&self, invalid: &InvalidReference) {
         let InvalidReference { resource, uid, node, owner } = invalid;
         let namespace = node.key.namespace();

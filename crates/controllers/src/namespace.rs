@@ -12,6 +12,9 @@
 //!
 //! A namespace whose contents are not gone at once is processed again when the last of them is gone
 //! ([`content_watch`]), and after half of the estimated time.
+//!
+//! Upstream waits five seconds before it begins, until all API servers know of the deletion. A plane
+//! has one API server, so this controller begins at once.
 
 mod conditions;
 mod content;
@@ -32,11 +35,11 @@ use content::ContentRemoval;
 use content_watch::ContentWatches;
 use keel::Clock;
 use machinery::PolicyRule;
-use runtime::informer::ObjectEvent;
 use runtime::informer::work_queue::RateLimits;
+use runtime::informer::{Item, ObjectEvent};
 use runtime::{Action, Client, Controller, Failure, Predicate, Request};
 
-/// The number of namespaces that are processed at a time. Upstream: ConcurrentNamespaceSyncs
+/// The number of namespaces that are processed at a time. Upstream: `ConcurrentNamespaceSyncs`
 const WORKERS: usize = 10;
 
 /// The finalizer in the spec of a namespace that stands for its contents.
@@ -83,16 +86,22 @@ fn start(cx: &ControllerContext) {
     cx.manager.add(controller);
 }
 
-/// Whether a namespace is being deleted.
+/// Whether the deletion of a namespace begins or ends. The changes in between are those of this
+/// controller, which repeats an attempt by itself.
 fn is_deletion(event: &ObjectEvent) -> bool {
-    let namespace = match event {
-        ObjectEvent::Added { item, .. } | ObjectEvent::Updated { new: item, .. } => item.object(),
-        ObjectEvent::Deleted { .. } => return true,
+    let is_deleting = |namespace: &Item| {
+        namespace.object().is_ok_and(|namespace| namespace.deletion_timestamp().is_some())
     };
-    namespace.is_ok_and(|namespace| namespace.deletion_timestamp().is_some())
+    match event {
+        ObjectEvent::Added { item, .. } => is_deleting(item),
+        ObjectEvent::Updated { old, new } => {
+            is_deleting(new) && (!is_deleting(old) || old.uid() != new.uid())
+        }
+        ObjectEvent::Deleted { .. } => true,
+    }
 }
 
-/// Upstream: deletion/namespaced_resources_deleter.go Delete
+/// Upstream: `deletion/namespaced_resources_deleter.go` Delete
 async fn reconcile(request: Request, cx: Arc<NamespaceController>) -> Result<Action, Failure> {
     let name = request.name();
     cx.watches.stop(name);
@@ -131,7 +140,7 @@ async fn update_conditions(
     mut namespace: Value,
     conditions: Vec<conditions::NewCondition>,
 ) -> Value {
-    if !conditions::update(&mut namespace, conditions, &cx.clock) {
+    if !conditions::update(&mut namespace, &conditions, &cx.clock) {
         return namespace;
     }
     let path = format!("{path}/status");
@@ -147,7 +156,7 @@ async fn update_conditions(
 
 /// Removes the finalizer of the contents from a namespace.
 ///
-/// Upstream: namespaced_resources_deleter.go finalizeNamespace
+/// Upstream: `namespaced_resources_deleter.go` finalizeNamespace
 async fn finalize(
     cx: &NamespaceController,
     path: &str,

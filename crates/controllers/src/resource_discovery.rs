@@ -1,6 +1,6 @@
 //! [`ResourceDiscovery`]: the resources that the server serves, from its aggregated discovery.
 //!
-//! It watches CRDs and APIServices, and reads the discovery documents again when one of them changes.
+//! It watches CRDs and `APIService`s, and reads the discovery documents again when one of them changes.
 //! It reads nothing else and writes nothing. A group whose server is not available is reported as a
 //! [failure](DiscoveredResources::failures) and does not hide the other groups.
 
@@ -152,13 +152,13 @@ struct DiscoveryState {
     reader: tokio::sync::Mutex<DiscoveryReader>,
     /// The last result; `None` before the first.
     discovered: watch::Sender<Option<Arc<DiscoveredResources>>>,
-    /// A CRD or an APIService has changed.
+    /// A CRD or an `APIService` has changed.
     changed: Notify,
     clock: Clock,
 }
 
 impl ResourceDiscovery {
-    /// Starts the watches of CRDs and APIServices.
+    /// Starts the watches of CRDs and `APIService`s.
     pub(crate) fn start(cx: &ControllerContext) -> Self {
         let discovery = Self(Arc::new(DiscoveryState {
             reader: tokio::sync::Mutex::new(DiscoveryReader::new(cx.reader.clone())),

@@ -78,7 +78,7 @@ fn start(cx: &ControllerContext) {
     cx.manager.add(controller.reconcile(reconcile, context));
 }
 
-/// Upstream: ttlafterfinished_controller.go processJob
+/// Upstream: `ttlafterfinished_controller.go` processJob
 async fn reconcile(request: Request, cx: Arc<TtlAfterFinished>) -> Result<Action, Failure> {
     let Some(job) = cx.jobs.get_key(&request)? else { return Ok(Action::Done) };
     if let Some(action) = action_before_expiry(&job, &cx.clock) {

@@ -161,6 +161,10 @@ impl Graph {
         effects: &mut Effects,
     ) {
         let uid = object.uid;
+        if object.uid_text.as_deref() == Some("") {
+            // An aggregated server may serve objects without a uid, which nothing can refer to.
+            return;
+        }
         let live = LiveObject::new(resource, &object.key);
         if self.live.insert(uid, live).is_none() {
             self.check_dependents(uid, live, effects);

@@ -118,7 +118,7 @@ pub(super) async fn delete(
 /// Deletes the target in the state `latest`, or in a later state that has the same owners, so that an
 /// object that changes often is deleted, too.
 ///
-/// Upstream: garbagecollector/operations.go deleteObject
+/// Upstream: `garbagecollector/operations.go` deleteObject
 pub(super) async fn delete_with_owners_of(
     client: &Client,
     target: Target<'_>,
@@ -172,7 +172,9 @@ impl OwnerChange<'_> {
         match self {
             Self::Remove(uids) => owners.retain(|owner| !uids.contains(&owner.uid)),
             Self::Unblock => {
-                owners.iter_mut().for_each(|owner| owner.block_owner_deletion = false);
+                for owner in &mut owners {
+                    owner.block_owner_deletion = false;
+                }
             }
         }
         json!({"metadata": {
@@ -213,7 +215,7 @@ pub(super) async fn change_owners_by_merge(
 
 /// Removes a finalizer from the target.
 ///
-/// Upstream: garbagecollector/operations.go removeFinalizer
+/// Upstream: `garbagecollector/operations.go` removeFinalizer
 pub(super) async fn remove_finalizer(
     client: &Client,
     target: Target<'_>,

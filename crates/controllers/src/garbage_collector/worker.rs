@@ -65,7 +65,7 @@ impl GarbageCollector {
 
     /// Deletes an object that has no owner, or lets an object go that has waited for its dependents.
     ///
-    /// Upstream: garbagecollector.go attemptToDeleteItem
+    /// Upstream: `garbagecollector.go` attemptToDeleteItem
     async fn attempt_to_delete(&self, uid: Uid) -> kube_client::Result<Outcome> {
         let (node, resource, are_owners_absent, blocking) = {
             let graph = self.lock_graph();
@@ -169,7 +169,7 @@ impl GarbageCollector {
 
     /// Looks up the owners of an object.
     ///
-    /// Upstream: garbagecollector.go classifyReferences
+    /// Upstream: `garbagecollector.go` classifyReferences
     async fn classify(
         &self,
         node: &Node,
@@ -196,7 +196,7 @@ impl GarbageCollector {
 
     /// Whether the owner exists that an object in `namespace` refers to.
     ///
-    /// Upstream: garbagecollector.go isDangling
+    /// Upstream: `garbagecollector.go` isDangling
     async fn owner_state(
         &self,
         owner: &OwnerCoordinates,
@@ -238,11 +238,10 @@ impl GarbageCollector {
                     effects.work.extend(dependents.map(|(uid, _)| Work::Delete(uid)));
                 }),
                 OwnerState::Present(_) => outcome = Outcome::Retry,
-                OwnerState::Invalid => {}
                 OwnerState::UnknownKind if outcome == Outcome::Done => {
                     outcome = Outcome::UnknownKind;
                 }
-                OwnerState::UnknownKind => {}
+                OwnerState::Invalid | OwnerState::UnknownKind => {}
             }
         }
         Ok(outcome)
@@ -250,7 +249,7 @@ impl GarbageCollector {
 
     /// Removes the references to an object from its dependents, and then its finalizer.
     ///
-    /// Upstream: garbagecollector.go attemptToOrphanWorker
+    /// Upstream: `garbagecollector.go` attemptToOrphanWorker
     async fn orphan_dependents(&self, uid: Uid) -> kube_client::Result<Outcome> {
         let (node, resource, dependents) = {
             let graph = self.lock_graph();

@@ -1,6 +1,6 @@
 //! The conditions of a namespace that is being deleted.
 //!
-//! Upstream: deletion/status_condition_utils.go
+//! Upstream: `deletion/status_condition_utils.go`
 
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ pub(super) struct NewCondition {
 
 /// Sets the conditions of a namespace, and returns whether they have changed. What is not in
 /// `conditions` is not wrong.
-pub(super) fn update(namespace: &mut Value, conditions: Vec<NewCondition>, clock: &Clock) -> bool {
+pub(super) fn update(namespace: &mut Value, conditions: &[NewCondition], clock: &Clock) -> bool {
     let now = serde_json::to_value(time::now(clock)).unwrap_or_default();
     let mut has_changed = false;
     for condition_type in TYPES {
@@ -123,17 +123,17 @@ mod tests {
         let clock = Clock::manual(Timestamp::from_seconds(0));
         let mut namespace = json!({"status": {"phase": "Terminating"}});
         let problem = |message: &str| {
-            vec![NewCondition { condition_type: CONTENT_REMAINING, message: message.to_owned() }]
+            [NewCondition { condition_type: CONTENT_REMAINING, message: message.to_owned() }]
         };
-        assert!(update(&mut namespace, problem("two"), &clock));
+        assert!(update(&mut namespace, &problem("two"), &clock));
         assert_eq!(namespace["status"]["conditions"].as_array().unwrap().len(), 5);
         clock.advance(Duration::from_secs(1));
-        assert!(!update(&mut namespace, problem("two"), &clock));
-        assert!(update(&mut namespace, problem("one"), &clock));
+        assert!(!update(&mut namespace, &problem("two"), &clock));
+        assert!(update(&mut namespace, &problem("one"), &clock));
         let condition = &namespace["status"]["conditions"][3];
         assert_eq!(condition["message"], "one");
         assert_eq!(condition["lastTransitionTime"], "1970-01-01T00:00:00Z");
-        assert!(update(&mut namespace, Vec::new(), &clock));
+        assert!(update(&mut namespace, &[], &clock));
         let condition = &namespace["status"]["conditions"][3];
         assert_eq!(condition["status"], "False");
         assert_eq!(condition["lastTransitionTime"], "1970-01-01T00:00:01Z");

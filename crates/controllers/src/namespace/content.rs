@@ -1,6 +1,6 @@
 //! [`ContentRemoval`]: deletes the objects of a namespace, and finds out what remains.
 //!
-//! Upstream: deletion/namespaced_resources_deleter.go deleteAllContent
+//! Upstream: `deletion/namespaced_resources_deleter.go` deleteAllContent
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

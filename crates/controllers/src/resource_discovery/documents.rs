@@ -52,7 +52,8 @@ struct GroupMetadata {
 
 #[derive(Deserialize)]
 struct Version {
-    version: String,
+    #[serde(rename = "version")]
+    name: String,
     #[serde(default)]
     resources: Option<Vec<Resource>>,
     #[serde(default)]
@@ -62,7 +63,8 @@ struct Version {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Resource {
-    resource: String,
+    #[serde(rename = "resource")]
+    plural: String,
     response_kind: Option<ResponseKind>,
     scope: String,
     #[serde(default)]
@@ -127,8 +129,8 @@ fn resources_of<'a>(groups: impl Iterator<Item = &'a Group>) -> DiscoveredResour
         let mut found = HashSet::new();
         for version in &group.versions {
             let api_version = match name.as_str() {
-                "" => version.version.clone(),
-                name => format!("{name}/{}", version.version),
+                "" => version.name.clone(),
+                name => format!("{name}/{}", version.name),
             };
             if version.freshness == "Stale" {
                 let error = format!("stale GroupVersion discovery: {api_version}");
@@ -139,13 +141,13 @@ fn resources_of<'a>(groups: impl Iterator<Item = &'a Group>) -> DiscoveredResour
                 let Some(kind) = &resource.response_kind else { continue };
                 resources.push(ApiResource {
                     group: name.clone(),
-                    version: version.version.clone(),
+                    version: version.name.clone(),
                     api_version: api_version.clone(),
-                    plural: resource.resource.clone(),
+                    plural: resource.plural.clone(),
                     kind: kind.kind.clone(),
                     is_namespaced: resource.scope == "Namespaced",
                     verbs: resource.verbs.clone(),
-                    is_preferred: found.insert(resource.resource.as_str()),
+                    is_preferred: found.insert(resource.plural.as_str()),
                 });
             }
         }

@@ -36,6 +36,7 @@ fn object(namespace: &str, name: &str, relations: Option<Relations>) -> Observed
     }
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "an object without owners has none")]
 fn owned_by(owners: &[(&str, bool)]) -> Option<Relations> {
     let owners = owners.iter().map(|(name, blocks)| OwnerReference {
         api_version: "v1".to_owned(),
@@ -48,11 +49,12 @@ fn owned_by(owners: &[(&str, bool)]) -> Option<Relations> {
     Some(Relations { owners: owners.collect(), ..Relations::default() })
 }
 
-fn in_foreground(relations: Option<Relations>) -> Option<Relations> {
+#[allow(clippy::unnecessary_wraps, reason = "an object without owners has none")]
+fn in_foreground() -> Option<Relations> {
     Some(Relations {
         is_being_deleted: true,
         has_foreground_finalizer: true,
-        ..relations.unwrap_or_default()
+        ..Relations::default()
     })
 }
 
@@ -105,11 +107,11 @@ fn a_foreground_deletion_waits_for_blocking_dependents_only() {
     fixture.observe("parent", None);
     fixture.observe("child", owned_by(&[("parent", true)]));
     fixture.observe("other", owned_by(&[("parent", false)]));
-    let work = fixture.observe("parent", in_foreground(None));
+    let work = fixture.observe("parent", in_foreground());
     assert_eq!(work.len(), 3);
     assert_eq!(work.last(), Some(&Work::Delete(parent)));
     assert_eq!(fixture.graph.blocking_dependents(parent), 1);
-    assert_eq!(fixture.observe("parent", in_foreground(None)), [], "it is known already");
+    assert_eq!(fixture.observe("parent", in_foreground()), [], "it is known already");
     assert_eq!(
         fixture.observe("late", owned_by(&[("parent", true)])),
         [Work::Delete(Uid::of("late"))]
@@ -126,7 +128,7 @@ fn a_removed_reference_unblocks_its_owner() {
     let mut fixture = fixture();
     fixture.observe("parent", None);
     fixture.observe("child", owned_by(&[("parent", true)]));
-    fixture.observe("parent", in_foreground(None));
+    fixture.observe("parent", in_foreground());
     assert_eq!(fixture.observe("child", None), [Work::Delete(Uid::of("parent"))]);
     assert!(fixture.graph.dependents.is_empty());
 }
