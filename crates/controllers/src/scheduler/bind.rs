@@ -227,6 +227,13 @@ impl Binder {
         }
     }
 
+    /// The pod may be tried again.
+    pub(crate) fn end_report(&self, pod: &PodInfo) {
+        let now = self.shared.clock.now();
+        self.shared.lock().queue.end_report(&pod.uid, now);
+        self.shared.wake.notify_one();
+    }
+
     /// A condition, if the pod does not have it yet.
     fn condition(
         &self,
