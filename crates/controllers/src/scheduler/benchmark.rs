@@ -54,13 +54,14 @@ pub fn measure(nodes: usize, running: usize, pods: usize, kind: PodKind) -> Meas
     }
     for index in 0..running {
         let node = format!("node-{}", index % nodes);
-        observe(&mut state, &pod(&format!("old-{index}"), index, PodKind::Plain, &node), now);
+        let pod = pod(&format!("old-{index}"), index, PodKind::Plain, &node);
+        observe(&mut state, pod.as_ref(), now);
     }
     let new: Vec<Item> =
         (0..pods).filter_map(|index| pod(&format!("new-{index}"), index, kind, "")).collect();
     let start = Instant::now();
-    for item in new {
-        observe(&mut state, &Some(item), now);
+    for item in &new {
+        observe(&mut state, Some(item), now);
     }
     let observing = start.elapsed();
     let start = Instant::now();
@@ -71,7 +72,7 @@ pub fn measure(nodes: usize, running: usize, pods: usize, kind: PodKind) -> Meas
     Measured { observing, deciding: start.elapsed(), bound }
 }
 
-fn observe(state: &mut SchedulerState, item: &Option<Item>, now: Timestamp) {
+fn observe(state: &mut SchedulerState, item: Option<&Item>, now: Timestamp) {
     let Some(item) = item else { return };
     if let Ok(wire) = item.decode() {
         state.set_pod(item, wire, now);

@@ -94,9 +94,11 @@ impl SchedulingQueue {
         let is_unschedulable = matches!(self.places.get(&info.uid), Some(Place::Unschedulable));
         if is_changed && is_unschedulable {
             self.requeue(&info.uid, now);
-        } else if is_reordered && matches!(self.places.get(&info.uid), Some(Place::Active(_))) {
-            let known = self.remove(&info.uid);
-            known.into_iter().for_each(|known| self.activate(known));
+        } else if is_reordered
+            && matches!(self.places.get(&info.uid), Some(Place::Active(_)))
+            && let Some(known) = self.remove(&info.uid)
+        {
+            self.activate(known);
         }
     }
 
@@ -138,8 +140,9 @@ impl SchedulingQueue {
             self.activate(pod);
         }
         while self.flush_times.first().is_some_and(|(time, _)| *time <= now) {
-            let due = self.flush_times.pop_first();
-            due.into_iter().for_each(|(_, uid)| self.requeue(&uid, now));
+            if let Some((_, uid)) = self.flush_times.pop_first() {
+                self.requeue(&uid, now);
+            }
         }
     }
 
