@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use runtime::informer::Item;
 use serde_json::json;
 
 use super::decision::Decision;
 use super::listers::Listers;
 use super::state::{SchedulerState, Step};
 use keel::{Entropy, Timestamp};
+use runtime::informer::Item;
 
 /// A kind of pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

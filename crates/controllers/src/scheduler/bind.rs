@@ -7,10 +7,6 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use k8s_openapi::api::core::v1::ObjectReference;
-use runtime::informer::Indexer;
-use runtime::kube_client;
-use runtime::recorder::{EventType, Recorder};
-use runtime::{Client, Lister, ObjectKey};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -23,6 +19,10 @@ use super::pod_info::{ObservedPod, PodInfo, SCHEDULER_NAME};
 use super::pod_wire::PodWire;
 use super::queue::QueuedPod;
 use crate::{api_requests, time};
+use runtime::informer::Indexer;
+use runtime::kube_client;
+use runtime::recorder::{EventType, Recorder};
+use runtime::{Client, Lister, ObjectKey};
 
 /// The time limit for the volumes of a pod to be bound.
 const VOLUME_TIMEOUT: Duration = Duration::from_mins(10);

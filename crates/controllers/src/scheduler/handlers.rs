@@ -7,8 +7,6 @@ use k8s_openapi::api::core::v1::{
     Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, Service,
 };
 use k8s_openapi::api::storage::v1::StorageClass;
-use runtime::Manager;
-use runtime::informer::{EventHandler, HandlerOptions, HasSynced, Item, SharedInformer};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch};
@@ -16,6 +14,8 @@ use tokio::sync::{Notify, watch};
 use super::pod_wire::PodWire;
 use super::state::SchedulerState;
 use keel::Clock;
+use runtime::Manager;
+use runtime::informer::{EventHandler, HandlerOptions, HasSynced, Item, SharedInformer};
 
 /// The state, and what wakes the scheduling loop.
 pub(crate) struct SharedState {

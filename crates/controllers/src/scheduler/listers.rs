@@ -7,14 +7,14 @@ use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, ReplicationController};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
-use runtime::informer::{HasSynced, SharedInformer};
-use runtime::{Lister, Manager};
 use serde::Deserialize;
 
 use super::pod_info::PodTraits;
 use super::resources::ResourceList;
 use super::selectors::{NodeSelector, Selector};
 use crate::metadata::Metadata;
+use runtime::informer::{HasSynced, SharedInformer};
+use runtime::{Lister, Manager};
 
 /// See the [module documentation](self).
 #[derive(Debug)]

@@ -7,8 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use runtime::ObjectKey;
-use runtime::informer::Item;
 use serde::Deserialize;
 
 use super::pod_wire::{
@@ -18,6 +16,8 @@ use super::resources::{ContainerRequests, PodRequests, Resources};
 use super::selectors::{NodeSelector, PreferredNodes, Selector};
 use crate::time::to_timestamp;
 use keel::Timestamp;
+use runtime::ObjectKey;
+use runtime::informer::Item;
 
 /// The scheduler name of the pods that this scheduler binds.
 pub(crate) const SCHEDULER_NAME: &str = "default-scheduler";

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use runtime::informer::Item;
 use serde_json::{Value, json};
 
 use super::cluster_cache::ClusterCache;
@@ -13,6 +12,7 @@ use super::listers::Listers;
 use super::node_info::NodeObject;
 use super::pod_info::{PodInfo, Taint, TraitInterner};
 use super::resources::{ResourceList, Resources};
+use runtime::informer::Item;
 
 fn list(text: &str) -> ResourceList {
     let pairs = text.split_whitespace().filter_map(|pair| pair.split_once('='));
