@@ -158,6 +158,7 @@ impl Scheduler {
                 self.tasks.spawn("report", async move {
                     let info = &pod.info;
                     binder.report(info, "Unschedulable", &message, &nomination).await;
+                    binder.end_report(info);
                     if let Nomination::Preempt { node, victims } = nomination {
                         binder.preempt(info, &node, &victims).await;
                     }

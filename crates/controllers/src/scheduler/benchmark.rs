@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::decision::Decision;
 use super::listers::Listers;
@@ -35,8 +34,20 @@ pub struct Measured {
     pub bound: usize,
 }
 
-/// Decides about `pods` pods on `nodes` nodes, of which `running` pods are bound already.
-pub fn measure(nodes: usize, running: usize, pods: usize, kind: PodKind) -> Measured {
+/// The size of a measurement.
+#[derive(Debug, Clone, Copy)]
+pub struct Size {
+    /// The number of nodes.
+    pub nodes: usize,
+    /// The number of pods that are bound already.
+    pub running: usize,
+    /// The number of pods to decide about.
+    pub pods: usize,
+}
+
+/// Decides about pods of one kind, and measures with `cpu_time`.
+pub fn measure(size: Size, kind: PodKind, cpu_time: impl Fn() -> Duration) -> Measured {
+    let Size { nodes, running, pods } = size;
     let now = Timestamp::from_seconds(1);
     let mut state = SchedulerState::new(Listers::empty(), Entropy::seeded(1));
     for index in 0..nodes {
@@ -54,24 +65,25 @@ pub fn measure(nodes: usize, running: usize, pods: usize, kind: PodKind) -> Meas
     }
     for index in 0..running {
         let node = format!("node-{}", index % nodes);
-        observe(&mut state, &pod(&format!("old-{index}"), index, PodKind::Plain, &node), now);
+        let pod = pod(&format!("old-{index}"), index, PodKind::Plain, &node);
+        observe(&mut state, pod.as_ref(), now);
     }
     let new: Vec<Item> =
         (0..pods).filter_map(|index| pod(&format!("new-{index}"), index, kind, "")).collect();
-    let start = Instant::now();
-    for item in new {
-        observe(&mut state, &Some(item), now);
+    let start = cpu_time();
+    for item in &new {
+        observe(&mut state, Some(item), now);
     }
-    let observing = start.elapsed();
-    let start = Instant::now();
+    let observing = cpu_time().saturating_sub(start);
+    let start = cpu_time();
     let mut bound = 0;
     while let Step::Execute { decision, .. } = state.step(now) {
         bound += usize::from(matches!(decision, Decision::Bind { .. }));
     }
-    Measured { observing, deciding: start.elapsed(), bound }
+    Measured { observing, deciding: cpu_time().saturating_sub(start), bound }
 }
 
-fn observe(state: &mut SchedulerState, item: &Option<Item>, now: Timestamp) {
+fn observe(state: &mut SchedulerState, item: Option<&Item>, now: Timestamp) {
     let Some(item) = item else { return };
     if let Ok(wire) = item.decode() {
         state.set_pod(item, wire, now);

@@ -82,7 +82,7 @@ impl Binder {
                     "binding rejected: running Bind plugin \"DefaultBinder\": {}",
                     api_requests::message(&error)
                 );
-                self.failed(pod, &message).await;
+                self.failed(&pod, &message).await;
             }
         }
     }
@@ -103,7 +103,7 @@ impl Binder {
         self.shared.lock().forget_volumes(plan);
         let Err(error) = result else { return true };
         let message = format!("running PreBind plugin \"VolumeBinding\": {error}");
-        self.failed(pod.clone(), &message).await;
+        self.failed(pod, &message).await;
         false
     }
 
@@ -177,7 +177,7 @@ impl Binder {
     }
 
     /// Forgets the binding of a pod, which is tried again later.
-    async fn failed(&self, pod: QueuedPod, message: &str) {
+    async fn failed(&self, pod: &QueuedPod, message: &str) {
         let info = Arc::clone(&pod.info);
         let exists = {
             let now = self.shared.clock.now();
@@ -227,6 +227,13 @@ impl Binder {
         }
     }
 
+    /// The pod may be tried again.
+    pub(crate) fn end_report(&self, pod: &PodInfo) {
+        let now = self.shared.clock.now();
+        self.shared.lock().queue.end_report(&pod.uid, now);
+        self.shared.wake.notify_one();
+    }
+
     /// A condition, if the pod does not have it yet.
     fn condition(
         &self,
@@ -240,7 +247,7 @@ impl Binder {
         let is_same = |known: &&Value| {
             known["status"] == status && known["reason"] == reason && known["message"] == message
         };
-        if known.filter(is_same).is_some() {
+        if known.as_ref().is_some_and(is_same) {
             return None;
         }
         let now = json!(time::now(&self.shared.clock));

@@ -199,7 +199,7 @@ impl DecisionContext<'_> {
 
 /// The number of feasible nodes after which the search ends.
 ///
-/// Upstream: schedule_one.go numFeasibleNodesToFind
+/// Upstream: `schedule_one.go` numFeasibleNodesToFind
 fn feasible_nodes_to_find(total: usize) -> usize {
     if total < MIN_FEASIBLE_NODES {
         return total;

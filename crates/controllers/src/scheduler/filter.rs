@@ -1,7 +1,7 @@
 //! Filters: which nodes can run a pod. Each plugin of Kubernetes has a function in this folder.
 //!
 //! [`CycleState`] has what the plugins compute once per decision, for all nodes (upstream:
-//! PreFilter). A copy of it can be changed as if pods were added to nodes or removed from them.
+//! `PreFilter`). A copy of it can be changed as if pods were added to nodes or removed from them.
 
 pub(crate) mod inter_pod_affinity;
 pub(crate) mod node_local;
@@ -76,9 +76,9 @@ impl CycleState {
 }
 
 /// The names of the only nodes that the required node affinity allows, if it names nodes, as that of
-/// the pods of a DaemonSet does.
+/// the pods of a `DaemonSet` does.
 ///
-/// Upstream: nodeaffinity/node_affinity.go PreFilter
+/// Upstream: `nodeaffinity/node_affinity.go` `PreFilter`
 pub(crate) fn named_nodes(pod: &PodInfo) -> Result<Option<Vec<&str>>, Rejection> {
     let Some(required) = &pod.traits.required_nodes else { return Ok(None) };
     let mut names = Vec::new();

@@ -8,7 +8,6 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Replic
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use super::pod_info::PodTraits;
 use super::resources::ResourceList;
@@ -29,7 +28,7 @@ pub(crate) struct Listers {
     replication_controllers: Lister<ReplicationControllerView>,
 }
 
-/// A PersistentVolumeClaim.
+/// A `PersistentVolumeClaim`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ClaimView {
@@ -63,7 +62,7 @@ pub(crate) struct RequestsView {
     pub requests: ResourceList,
 }
 
-/// A PersistentVolume.
+/// A `PersistentVolume`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct VolumeView {
@@ -98,7 +97,7 @@ pub(crate) struct VolumeNodeAffinity {
     pub required: Option<NodeSelector>,
 }
 
-/// A StorageClass.
+/// A `StorageClass`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct StorageClassView {
@@ -120,7 +119,7 @@ pub(crate) struct TopologyExpression {
     pub values: Vec<String>,
 }
 
-/// A PodDisruptionBudget.
+/// A `PodDisruptionBudget`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct BudgetView {
@@ -139,10 +138,10 @@ pub(crate) struct BudgetSpec {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct BudgetStatus {
     pub disruptions_allowed: i32,
-    pub disrupted_pods: BTreeMap<String, IgnoredAny>,
+    pub disrupted_pods: BTreeMap<String, String>,
 }
 
-/// A ReplicaSet or StatefulSet.
+/// A `ReplicaSet` or `StatefulSet`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 struct SelectingView {
@@ -209,7 +208,7 @@ impl Listers {
 
     /// The selector of the workload that controls a pod.
     ///
-    /// Upstream: plugins/helper/spread.go DefaultSelector
+    /// Upstream: plugins/helper/spread.go `DefaultSelector`
     pub(crate) fn selector_of_controller(&self, pod: &PodTraits) -> Option<Selector> {
         let (api_version, kind, name) = pod.controller.as_ref()?;
         let namespace = &pod.namespace;

@@ -104,11 +104,14 @@ pub(crate) struct ClaimSourceWire {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 pub(crate) struct AffinityWire {
-    pub node_affinity: NodeAffinityWire,
-    pub pod_affinity: PodAffinityWire,
-    pub pod_anti_affinity: PodAffinityWire,
+    #[serde(rename = "nodeAffinity")]
+    pub to_nodes: NodeAffinityWire,
+    #[serde(rename = "podAffinity")]
+    pub to_pods: PodAffinityWire,
+    #[serde(rename = "podAntiAffinity")]
+    pub against_pods: PodAffinityWire,
 }
 
 #[derive(Debug, Default, Deserialize)]

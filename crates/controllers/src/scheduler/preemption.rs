@@ -297,7 +297,7 @@ mod tests {
         let item = Item::parse(budget.to_string().into_bytes()).unwrap();
         listers.budgets.indexer().insert(item);
         let spec = json!({"containers": [{"resources": {"requests": {"cpu": "4"}}}]});
-        let db = observe("db", &json!({"labels": {"app": "db"}}), spec);
+        let db = observe("db", &json!({"labels": {"app": "db"}}), &spec);
         let mut cache = with_pods("a; b", &[("b1", 5, "4", "b")]);
         cache.set_pod(Arc::new(db), "a");
         let pod = prioritized("p", 10, "cpu=4");

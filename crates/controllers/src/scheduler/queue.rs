@@ -74,6 +74,9 @@ pub(crate) struct SchedulingQueue {
     /// When each unschedulable pod is tried again at the latest.
     flush_times: BTreeSet<(Timestamp, Arc<str>)>,
     places: HashMap<Arc<str>, Place>,
+    /// Unschedulable pods whose condition is being written, and whether they are to be tried again
+    /// after that. An earlier attempt could bind the pod, and then the condition would be wrong.
+    reported: HashMap<Arc<str>, bool>,
     arrivals: u64,
 }
 
@@ -91,14 +94,17 @@ impl SchedulingQueue {
         let is_unschedulable = matches!(self.places.get(&info.uid), Some(Place::Unschedulable));
         if is_changed && is_unschedulable {
             self.requeue(&info.uid, now);
-        } else if is_reordered && matches!(self.places.get(&info.uid), Some(Place::Active(_))) {
-            let known = self.remove(&info.uid);
-            known.into_iter().for_each(|known| self.activate(known));
+        } else if is_reordered
+            && matches!(self.places.get(&info.uid), Some(Place::Active(_)))
+            && let Some(known) = self.remove(&info.uid)
+        {
+            self.activate(known);
         }
     }
 
     /// Removes a pod.
     pub(crate) fn remove(&mut self, uid: &str) -> Option<QueuedPod> {
+        self.reported.remove(uid);
         match self.places.remove(uid)? {
             Place::Active(key) => self.active.remove(&key),
             Place::Backoff(key) => self.backoff.remove(&key),
@@ -133,9 +139,10 @@ impl SchedulingQueue {
             let pod = entry.remove();
             self.activate(pod);
         }
-        while let Some((_, uid)) = self.flush_times.first().filter(|(time, _)| *time <= now) {
-            let uid = Arc::clone(uid);
-            self.requeue(&uid, now);
+        while self.flush_times.first().is_some_and(|(time, _)| *time <= now) {
+            if let Some((_, uid)) = self.flush_times.pop_first() {
+                self.requeue(&uid, now);
+            }
         }
     }
 
@@ -146,12 +153,20 @@ impl SchedulingQueue {
         error.into_iter().chain(flush).min()
     }
 
-    /// Returns a pod that fits on no node.
+    /// Returns a pod that fits on no node. It stays until [`end_report`](Self::end_report).
     pub(crate) fn add_unschedulable(&mut self, pod: QueuedPod) {
         let uid = Arc::clone(&pod.info.uid);
+        self.reported.insert(Arc::clone(&uid), false);
         self.places.insert(Arc::clone(&uid), Place::Unschedulable);
         self.flush_times.insert((pod.since + MAX_IN_UNSCHEDULABLE, Arc::clone(&uid)));
         self.unschedulable.insert(uid, pod);
+    }
+
+    /// The condition of an unschedulable pod was written.
+    pub(crate) fn end_report(&mut self, uid: &str, now: Timestamp) {
+        if self.reported.remove(uid) == Some(true) {
+            self.requeue(uid, now);
+        }
     }
 
     /// Returns a pod after an error that has nothing to do with its fit.
@@ -176,6 +191,10 @@ impl SchedulingQueue {
     /// Tries an unschedulable pod again, after its backoff.
     pub(crate) fn requeue(&mut self, uid: &str, now: Timestamp) {
         if !matches!(self.places.get(uid), Some(Place::Unschedulable)) {
+            return;
+        }
+        if let Some(is_due) = self.reported.get_mut(uid) {
+            *is_due = true;
             return;
         }
         let Some(pod) = self.remove(uid) else { return };
@@ -222,6 +241,24 @@ mod tests {
         queue.pop(at(seconds)).map(|pod| pod.info.key.name().to_owned())
     }
 
+    fn add_unschedulable(queue: &mut SchedulingQueue, pod: QueuedPod) {
+        let (uid, now) = (Arc::clone(&pod.info.uid), pod.since);
+        queue.add_unschedulable(pod);
+        queue.end_report(&uid, now);
+    }
+
+    #[test]
+    fn a_pod_is_tried_again_after_its_condition_was_written() {
+        let mut queue = SchedulingQueue::default();
+        queue.add(Arc::new(pod("p", "")), at(0));
+        let popped = queue.pop(at(0)).unwrap();
+        queue.add_unschedulable(popped);
+        queue.requeue("p", at(1));
+        assert_eq!(pop(&mut queue, 400), None);
+        queue.end_report("p", at(400));
+        assert_eq!(pop(&mut queue, 400), Some("p".to_owned()));
+    }
+
     #[test]
     fn pods_leave_by_priority_and_then_by_arrival() {
         let mut queue = SchedulingQueue::default();
@@ -237,7 +274,7 @@ mod tests {
         let mut queue = SchedulingQueue::default();
         queue.add(Arc::new(pod("p", "")), at(0));
         let popped = queue.pop(at(0)).unwrap();
-        queue.add_unschedulable(popped);
+        add_unschedulable(&mut queue, popped);
         assert_eq!(pop(&mut queue, 299), None);
         assert_eq!(queue.next_time(), Some(at(300)));
         assert_eq!(pop(&mut queue, 300), Some("p".to_owned()));
@@ -262,7 +299,7 @@ mod tests {
         let mut queue = SchedulingQueue::default();
         queue.add(Arc::new(prioritized("waiting", 9, "")), at(0));
         let popped = queue.pop(at(0)).unwrap();
-        queue.add_unschedulable(popped);
+        add_unschedulable(&mut queue, popped);
         queue.requeue("waiting", at(0));
         queue.add(Arc::new(pod("new", "")), at(0));
         assert_eq!(pop(&mut queue, 0), Some("new".to_owned()));
@@ -275,7 +312,7 @@ mod tests {
         let info = Arc::new(pod("p", "cpu=9"));
         queue.add(Arc::clone(&info), at(0));
         let popped = queue.pop(at(0)).unwrap();
-        queue.add_unschedulable(popped);
+        add_unschedulable(&mut queue, popped);
         queue.add(info, at(2));
         assert_eq!(pop(&mut queue, 2), None);
         queue.add(Arc::new(pod("p", "cpu=1")), at(2));

@@ -1,6 +1,6 @@
 //! [`Rejection`]: why a plugin rejects a node, and [`Diagnosis`], why a pod fits on no node.
 //!
-//! Upstream: framework/types.go FitError
+//! Upstream: framework/types.go `FitError`
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

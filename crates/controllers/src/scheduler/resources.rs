@@ -106,7 +106,7 @@ impl PodRequests<'_> {
     /// The requests of a pod: of its containers together, or of the largest init container with the
     /// sidecars that run beside it.
     ///
-    /// Upstream: component-helpers/resource/helpers.go PodRequests
+    /// Upstream: component-helpers/resource/helpers.go `PodRequests`
     pub(crate) fn total(&self) -> Resources {
         self.total_with(|_| {})
     }

@@ -1,7 +1,7 @@
 //! Scores: which of the feasible nodes is best. Each plugin gives a node 0 to 100, times the weight
 //! of the plugin.
 //!
-//! Upstream: apis/config/v1/default_plugins.go for the weights
+//! Upstream: `apis/config/v1/default_plugins.go` for the weights
 
 pub(crate) mod image_locality;
 pub(crate) mod inter_pod_affinity;
@@ -82,7 +82,7 @@ enum Direction {
 
 /// Scales numbers to the range of scores, by the largest.
 ///
-/// Upstream: plugins/helper/normalize_score.go DefaultNormalizeScore
+/// Upstream: `plugins/helper/normalize_score.go` `DefaultNormalizeScore`
 fn normalize(scores: &mut [i64], direction: Direction) {
     let max = scores.iter().copied().max().unwrap_or_default();
     for score in scores {

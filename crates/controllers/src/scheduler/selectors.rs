@@ -159,7 +159,7 @@ mod tests {
     fn a_term_compares_labels_and_the_name() {
         let node = Named("n1", &[("zone", "a"), ("cores", "8")]);
         let cases = [
-            (r#"{}"#, false),
+            ("{}", false),
             (r#"{"matchExpressions":[{"key":"zone","operator":"In","values":["a","b"]}]}"#, true),
             (r#"{"matchExpressions":[{"key":"zone","operator":"NotIn","values":["a"]}]}"#, false),
             (r#"{"matchExpressions":[{"key":"disk","operator":"DoesNotExist"}]}"#, true),

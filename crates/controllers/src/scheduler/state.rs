@@ -70,7 +70,7 @@ impl SchedulerState {
         if !node.is_empty() {
             self.queue.remove(&info.uid);
             self.nominator.remove(&info.uid);
-            return self.set_bound_pod(info, &node);
+            return self.set_bound_pod(&info, &node);
         }
         if !is_ours || is_gated || info.is_deleting {
             self.queue.remove(&info.uid);
@@ -90,9 +90,9 @@ impl SchedulerState {
         self.queue.add(info, now);
     }
 
-    fn set_bound_pod(&mut self, info: Arc<PodInfo>, node: &str) {
+    fn set_bound_pod(&mut self, info: &Arc<PodInfo>, node: &str) {
         let was_assumed = self.cache.is_assumed(&info.uid);
-        let old = self.cache.set_pod(Arc::clone(&info), node);
+        let old = self.cache.set_pod(Arc::clone(info), node);
         if !self.queue.has_unschedulable() {
             return;
         }
@@ -190,7 +190,7 @@ impl SchedulerState {
     /// The binding of a pod has failed. `present` is its present state, unless it was deleted.
     pub(crate) fn forget_pod(
         &mut self,
-        pod: QueuedPod,
+        pod: &QueuedPod,
         present: Option<ObservedPod>,
         now: Timestamp,
     ) {
@@ -207,7 +207,7 @@ impl SchedulerState {
             && present.info.uid == pod.info.uid;
         if is_waiting {
             let info = Arc::new(present.info);
-            self.queue.add_after_error(QueuedPod { info, ..pod }, now);
+            self.queue.add_after_error(QueuedPod { info, ..pod.clone() }, now);
         }
     }
 }

@@ -40,18 +40,18 @@ pub(crate) fn taint(text: &str) -> Taint {
 
 /// A pod with one container that requests resources such as `cpu=1`.
 pub(crate) fn pod(name: &str, requests: &str) -> PodInfo {
-    observe(name, &json!({}), json!({"containers": [{"resources": {"requests": list(requests)}}]}))
+    observe(name, &json!({}), &json!({"containers": [{"resources": {"requests": list(requests)}}]}))
 }
 
 /// The pod `p` with this spec.
 pub(crate) fn pod_json(spec: &str) -> PodInfo {
-    observe("p", &json!({}), serde_json::from_str(spec).unwrap())
+    observe("p", &json!({}), &serde_json::from_str(spec).unwrap())
 }
 
 /// The pod `p` with labels.
 pub(crate) fn labeled(labels: &str, spec: &str) -> PodInfo {
     let labels: Value = serde_json::from_str(labels).unwrap();
-    observe("p", &json!({"labels": labels}), serde_json::from_str(spec).unwrap())
+    observe("p", &json!({"labels": labels}), &serde_json::from_str(spec).unwrap())
 }
 
 /// A pod with this priority.
@@ -60,7 +60,7 @@ pub(crate) fn prioritized(name: &str, priority: i32, requests: &str) -> PodInfo 
 }
 
 /// A pod; `meta` may have `namespace` and `labels`.
-pub(crate) fn observe(name: &str, meta: &Value, spec: Value) -> PodInfo {
+pub(crate) fn observe(name: &str, meta: &Value, spec: &Value) -> PodInfo {
     let namespace = meta["namespace"].as_str().unwrap_or("default");
     let json = json!({
         "metadata": {"namespace": namespace, "name": name, "uid": name,
@@ -90,7 +90,7 @@ pub(crate) fn cluster(nodes: &str, pods: &[(&str, &str, &str)]) -> ClusterCache 
     for (name, meta, node) in pods {
         let meta: Value = serde_json::from_str(meta).unwrap();
         let spec = meta.get("spec").cloned().unwrap_or_else(|| json!({}));
-        cache.set_pod(Arc::new(observe(name, &meta, spec)), node);
+        cache.set_pod(Arc::new(observe(name, &meta, &spec)), node);
     }
     cache.namespaces.insert("default".to_owned(), BTreeMap::new());
     cache.refresh_order();

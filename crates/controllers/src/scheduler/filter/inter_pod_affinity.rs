@@ -1,4 +1,4 @@
-//! The filter InterPodAffinity: required affinity and anti-affinity of the pod, and required
+//! The filter `InterPodAffinity`: required affinity and anti-affinity of the pod, and required
 //! anti-affinity of the pods that exist.
 //!
 //! Upstream: plugins/interpodaffinity/filtering.go

@@ -1,5 +1,5 @@
-//! The filters that look at one node only: NodeUnschedulable, TaintToleration, NodeAffinity,
-//! NodePorts and NodeResourcesFit.
+//! The filters that look at one node only: `NodeUnschedulable`, `TaintToleration`, `NodeAffinity`,
+//! `NodePorts` and `NodeResourcesFit`.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! The filter PodTopologySpread: constraints with `whenUnsatisfiable: DoNotSchedule`.
+//! The filter `PodTopologySpread`: constraints with `whenUnsatisfiable: DoNotSchedule`.
 //!
 //! Upstream: plugins/podtopologyspread/filtering.go
 

@@ -1,4 +1,4 @@
-//! The filters VolumeRestrictions, VolumeBinding and VolumeZone: the claims of a pod must exist and
+//! The filters `VolumeRestrictions`, `VolumeBinding` and `VolumeZone`: the claims of a pod must exist and
 //! be bound to volumes that the node can reach, or can be bound when the node is chosen.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -261,7 +261,7 @@ impl VolumeState {
 
 /// The claims of a pod, all of which must exist.
 ///
-/// Upstream: volumebinding/volume_binding.go podHasPVCs
+/// Upstream: `volumebinding/volume_binding.go` podHasPVCs
 fn claims_of(listers: &Listers, pod: &PodInfo) -> Result<Vec<Arc<ClaimView>>, Rejection> {
     let mut claims = Vec::new();
     for ClaimUse { name, is_ephemeral } in &pod.traits.claims {
@@ -317,7 +317,7 @@ fn storage(list: &ResourceList) -> i64 {
 
 /// The volume to which a claim is bound already, or the smallest that it can be bound to.
 ///
-/// Upstream: component-helpers/storage/volume/pv_helpers.go FindMatchingVolume
+/// Upstream: component-helpers/storage/volume/pv_helpers.go `FindMatchingVolume`
 fn smallest_match<'a>(
     claim: &ClaimView,
     candidates: impl Iterator<Item = &'a Arc<VolumeView>>,
@@ -467,7 +467,9 @@ mod tests {
         all.extend(objects.iter().map(String::as_str));
         check(&all, ["!node(s) didn't find available persistent volumes to bind", "fits"]);
         let listers = Listers::empty();
-        all.iter().for_each(|object| insert(&listers, object));
+        for object in &all {
+            insert(&listers, object);
+        }
         let cache = cluster(NODES, &[]);
         let pod = pod_json(POD);
         let state = VolumeState::prepare(&cache, &listers, &AssumedVolumes::default(), &pod);

@@ -1,6 +1,6 @@
-//! The score ImageLocality: nodes that have the images of the pod, if these are large.
+//! The score `ImageLocality`: nodes that have the images of the pod, if these are large.
 //!
-//! Upstream: plugins/imagelocality/image_locality.go
+//! Upstream: `plugins/imagelocality/image_locality.go`
 
 use super::MAX_SCORE;
 use crate::scheduler::cluster_cache::{ClusterCache, NodeId};

@@ -1,4 +1,4 @@
-//! The score InterPodAffinity: preferred terms of the pod, and terms of the pods that exist.
+//! The score `InterPodAffinity`: preferred terms of the pod, and terms of the pods that exist.
 //!
 //! Upstream: plugins/interpodaffinity/scoring.go
 

@@ -1,4 +1,4 @@
-//! The scores NodeResourcesFit (least allocated) and NodeResourcesBalancedAllocation.
+//! The scores `NodeResourcesFit` (least allocated) and `NodeResourcesBalancedAllocation`.
 
 use super::MAX_SCORE;
 use crate::scheduler::cluster_cache::{ClusterCache, NodeId};
@@ -16,7 +16,7 @@ pub(super) fn score(cache: &ClusterCache, pod: &PodTraits, nodes: &[NodeId]) -> 
 
 /// Prefers nodes of which less cpu and memory is requested.
 ///
-/// Upstream: noderesources/least_allocated.go
+/// Upstream: `noderesources/least_allocated.go`
 fn least_allocated(pod: &PodTraits, node: &NodeInfo) -> i64 {
     let allocatable = &node.object.allocatable;
     let (used, requests) = (node.non_zero_requested, pod.non_zero_requests);
@@ -41,7 +41,7 @@ fn free_part(capacity: i64, requested: i64) -> i64 {
 /// Prefers nodes on which equal parts of cpu and memory are requested, with the pod. A pod without
 /// requests does not change the balance.
 ///
-/// Upstream: noderesources/balanced_allocation.go, as of Kubernetes 1.35
+/// Upstream: `noderesources/balanced_allocation.go`, as of Kubernetes 1.35
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -1,4 +1,4 @@
-//! The score PodTopologySpread: constraints with `whenUnsatisfiable: ScheduleAnyway`, and for pods
+//! The score `PodTopologySpread`: constraints with `whenUnsatisfiable: ScheduleAnyway`, and for pods
 //! without constraints those of the system, which spread the pods of a workload over hosts and zones.
 //!
 //! Upstream: plugins/podtopologyspread/scoring.go
