@@ -280,13 +280,12 @@ impl<'a> Parser<'a> {
             }
             let Some(rest) = self.rest.strip_prefix('.') else { return Ok(filter) };
             self.rest = rest;
-            filter = match self.rest.starts_with('"') {
-                true => Filter::Field(Box::new(filter), self.quoted()?),
-                false => match self.name() {
-                    "" => return Err("a path ends with a dot".to_owned()),
-                    name => Filter::Field(Box::new(filter), name.to_owned()),
-                },
-            };
+            let name =
+                if self.rest.starts_with('"') { self.quoted()? } else { self.name().to_owned() };
+            if name.is_empty() {
+                return Err("a path ends with a dot".to_owned());
+            }
+            filter = Filter::Field(Box::new(filter), name);
         }
     }
 

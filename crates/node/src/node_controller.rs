@@ -23,7 +23,9 @@ use crate::time;
 use keel::Timestamp;
 
 const LEASE_PERIOD: Duration = Duration::from_secs(10);
-const STATUS_PERIOD: Duration = Duration::from_secs(300);
+/// 4 % of the period, as for kubelets, so that the renewals of many nodes do not coincide.
+const LEASE_JITTER_MILLIS: u64 = 400;
+const STATUS_PERIOD: Duration = Duration::from_mins(5);
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
 /// The context of [`reconcile`].
@@ -151,9 +153,8 @@ impl NodeContext {
             }
             renewed => drop(renewed?),
         }
-        // Up to 4 % more, as for kubelets, so that the renewals of many nodes do not coincide.
-        let jitter = self.options.entropy.below(LEASE_PERIOD.as_millis() as u64 / 25);
-        let period = LEASE_PERIOD + Duration::from_millis(jitter);
+        let jitter = Duration::from_millis(self.options.entropy.below(LEASE_JITTER_MILLIS));
+        let period = LEASE_PERIOD + jitter;
         self.change(name, |state| state.next_renewal = now + period);
         Ok(period)
     }

@@ -102,10 +102,7 @@ impl PodContext {
         let (addresses, now) = (Arc::clone(&self.addresses), self.clock.now());
         move |name: &str, arguments: &[Value]| {
             let is_on_host = arguments.get(1) == Some(&Value::Bool(true));
-            let pod_ip = || match is_on_host {
-                true => host_ip.clone(),
-                false => addresses.assign(&request),
-            };
+            let pod_ip = || if is_on_host { host_ip.clone() } else { addresses.assign(&request) };
             Some(Ok(match name {
                 "Now" | "StartTime" => json!(time::seconds(now)),
                 "NodeIP" | "NodeIPWith" => json!(host_ip),
@@ -124,9 +121,10 @@ impl PodContext {
         pod: &PodView,
         node: &NodeView,
     ) -> Result<Action, Failure> {
-        let plan = match self.stages.replaces(StagedKind::Pod, "pod-complete") {
-            true => PodPlan::of_annotations(pod),
-            false => PodPlan::of(pod),
+        let plan = if self.stages.replaces(StagedKind::Pod, "pod-complete") {
+            PodPlan::of_annotations(pod)
+        } else {
+            PodPlan::of(pod)
         };
         let lifecycle = PodLifecycle::new(pod, &plan, self.clock.now());
         let Progress { mut status, wake_after } = lifecycle.advance();
@@ -137,9 +135,10 @@ impl PodContext {
             .condition("PodReadyToStartContainers")
             .is_some_and(|condition| condition.status == "True");
         if status.pod_ip.is_empty() && has_sandbox {
-            status.pod_ip = match pod.spec.host_network {
-                true => status.host_ip.clone(),
-                false => self.addresses.assign(request),
+            status.pod_ip = if pod.spec.host_network {
+                status.host_ip.clone()
+            } else {
+                self.addresses.assign(request)
             };
         }
         self.write(pod, &status).await?;

@@ -130,7 +130,7 @@ mod tests {
         let later = pod(&format!(
             r#"{{"metadata":{{{owners},"annotations":{{"sampan.dev/run-for":"1m"}}}},"spec":{{"restartPolicy":"Never"}}}}"#
         ));
-        assert_eq!(PodPlan::of(&later).run_for, Some(Duration::from_secs(60)));
+        assert_eq!(PodPlan::of(&later).run_for, Some(Duration::from_mins(1)));
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub struct SimulatedNodes {
 impl SimulatedNodes {
     /// Starts the nodes. They register when the caches are complete. Must be called within a tokio
     /// runtime.
-    pub fn start(options: SimulatedNodesOptions) -> Self {
+    pub fn start(options: &SimulatedNodesOptions) -> Self {
         let tasks = Tasks::new();
         let client = (options.connect)(&roles::identity());
         let manager_options = ManagerOptions {
@@ -76,7 +76,7 @@ impl SimulatedNodes {
             ..ManagerOptions::default()
         };
         let manager = Manager::with_tasks(client, manager_options, &tasks);
-        add_controllers(&manager, &options);
+        add_controllers(&manager, options);
         let running = manager.clone();
         let run = tasks.spawn("simulated nodes", async move {
             if let Err(error) = running.run().await {

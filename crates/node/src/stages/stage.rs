@@ -153,11 +153,14 @@ struct ResourceRef {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 struct Selector {
-    match_labels: BTreeMap<String, String>,
-    match_annotations: BTreeMap<String, String>,
-    match_expressions: Vec<MatchExpression>,
+    #[serde(rename = "matchLabels")]
+    labels: BTreeMap<String, String>,
+    #[serde(rename = "matchAnnotations")]
+    annotations: BTreeMap<String, String>,
+    #[serde(rename = "matchExpressions")]
+    expressions: Vec<MatchExpression>,
 }
 
 #[derive(Default, Deserialize)]
@@ -178,11 +181,12 @@ struct JqRequirement {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 struct ExpressionFrom {
     cel: Option<Value>,
     jq: Option<JqExpression>,
-    expression_from: String,
+    #[serde(rename = "expressionFrom")]
+    own: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -253,7 +257,7 @@ impl Stage {
         };
         let Some(selector) = spec.selector else { return Ok(None) };
         let mut requirements = Vec::new();
-        for expression in selector.match_expressions {
+        for expression in selector.expressions {
             requirements.push(expression.compile()?);
         }
         let mut steps = Vec::new();
@@ -268,8 +272,8 @@ impl Stage {
             name: metadata.name,
             kind,
             steps,
-            labels: selector.match_labels,
-            annotations: selector.match_annotations,
+            labels: selector.labels,
+            annotations: selector.annotations,
             requirements,
             weight: spec.weight,
             weight_from: query(spec.weight_from)?,
@@ -305,10 +309,10 @@ impl Stage {
     pub(crate) fn delay(&self, object: &Value, now: Timestamp, entropy: &Entropy) -> Duration {
         let Some(duration) = evaluate(&self.duration, object, now) else { return Duration::ZERO };
         let Some(jitter) = evaluate(&self.jitter, object, now) else { return duration };
-        if jitter <= duration {
+        let Some(range) = jitter.checked_sub(duration).filter(|range| !range.is_zero()) else {
             return jitter;
-        }
-        let range = u64::try_from((jitter - duration).as_nanos()).unwrap_or(u64::MAX);
+        };
+        let range = u64::try_from(range.as_nanos()).unwrap_or(u64::MAX);
         duration + Duration::from_nanos(entropy.below(range))
     }
 }
@@ -333,7 +337,7 @@ fn query(from: Option<ExpressionFrom>) -> Result<Option<Query>, String> {
     if from.cel.is_some() {
         return Err("CEL expressions are not supported".to_owned());
     }
-    let text = from.jq.map_or(from.expression_from, |jq| jq.expression);
+    let text = from.jq.map_or(from.own, |jq| jq.expression);
     if text.is_empty() { Ok(None) } else { Query::parse(&text).map(Some) }
 }
 

@@ -54,8 +54,8 @@ pub(super) struct Parser<'a> {
 }
 
 /// How a list of nodes has ended.
-enum End {
-    Template,
+enum Terminator {
+    EndOfText,
     End,
     /// With the rest of the action: empty, or `if CONDITION`.
     Else(String),
@@ -74,13 +74,13 @@ impl<'a> Parser<'a> {
             return Err(error);
         }
         match self.nodes()? {
-            (nodes, End::Template) => Ok(nodes),
-            (_, End::End) => Err("unexpected \"end\"".to_owned()),
-            (_, End::Else(_)) => Err("unexpected \"else\"".to_owned()),
+            (nodes, Terminator::EndOfText) => Ok(nodes),
+            (_, Terminator::End) => Err("unexpected \"end\"".to_owned()),
+            (_, Terminator::Else(_)) => Err("unexpected \"else\"".to_owned()),
         }
     }
 
-    fn nodes(&mut self) -> Result<(Vec<Node>, End), String> {
+    fn nodes(&mut self) -> Result<(Vec<Node>, Terminator), String> {
         let mut nodes = Vec::new();
         while let Some(piece) = self.pieces.next() {
             let action = match piece {
@@ -94,8 +94,8 @@ impl<'a> Parser<'a> {
             let rest = &action[word.len()..];
             match word {
                 _ if action.starts_with("/*") => {}
-                "end" => return Ok((nodes, End::End)),
-                "else" => return Ok((nodes, End::Else(rest.trim().to_owned()))),
+                "end" => return Ok((nodes, Terminator::End)),
+                "else" => return Ok((nodes, Terminator::Else(rest.trim().to_owned()))),
                 "if" | "with" => nodes.push(self.branches(word, rest)?),
                 "range" => nodes.push(self.range(rest)?),
                 "define" | "template" | "block" | "break" | "continue" => {
@@ -104,7 +104,7 @@ impl<'a> Parser<'a> {
                 _ => nodes.push(Node::Action(Scanner::new(action).whole_pipeline()?)),
             }
         }
-        Ok((nodes, End::Template))
+        Ok((nodes, Terminator::EndOfText))
     }
 
     fn branches(&mut self, word: &str, condition: &str) -> Result<Node, String> {
@@ -114,10 +114,10 @@ impl<'a> Parser<'a> {
             let (body, end) = self.nodes()?;
             branches.push(Branch { condition: condition.take(), body });
             match end {
-                End::End => break,
-                End::Template => return Err(UNCLOSED.to_owned()),
-                End::Else(rest) if rest.is_empty() => {}
-                End::Else(rest) => {
+                Terminator::End => break,
+                Terminator::EndOfText => return Err(UNCLOSED.to_owned()),
+                Terminator::Else(rest) if rest.is_empty() => {}
+                Terminator::Else(rest) => {
                     let next = rest.strip_prefix(word).ok_or("unexpected text after \"else\"")?;
                     condition = Some(Scanner::new(next).whole_pipeline()?);
                 }
@@ -130,9 +130,9 @@ impl<'a> Parser<'a> {
         let pipeline = Scanner::new(over).whole_pipeline()?;
         let (body, end) = self.nodes()?;
         let otherwise = match end {
-            End::End => Vec::new(),
-            End::Else(_) => self.nodes()?.0,
-            End::Template => return Err(UNCLOSED.to_owned()),
+            Terminator::End => Vec::new(),
+            Terminator::Else(_) => self.nodes()?.0,
+            Terminator::EndOfText => return Err(UNCLOSED.to_owned()),
         };
         Ok(Node::Range { pipeline, body, otherwise })
     }
@@ -181,10 +181,9 @@ fn action_end(text: &str) -> Option<usize> {
             _ if is_escaped => is_escaped = false,
             Some('"') if c == '\\' => is_escaped = true,
             Some(open) if c == open => quote = None,
-            Some(_) => {}
             None if c == '"' || c == '`' => quote = Some(c),
             None if text[i..].starts_with("}}") => return Some(i),
-            None => {}
+            _ => {}
         }
     }
     None

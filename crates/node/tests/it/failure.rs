@@ -80,7 +80,7 @@ async fn a_clock_that_jumps_does_not_lose_nodes() {
     plane.advance_until(Duration::from_secs(5), events, is_registered).await;
     let start = plane.clock().now().seconds();
     for hour in 1..=5 {
-        plane.advance(Duration::from_secs(3600));
+        plane.advance(Duration::from_hours(1));
         let renewed = machinery::timestamp::format_micros(start + hour * 3600, 0);
         for node in ["sampan-0", "sampan-1"] {
             let path = format!("{LEASES}/{node}");
