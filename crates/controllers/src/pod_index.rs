@@ -1,9 +1,9 @@
 //! The index of pods by their node and by the states that the controllers of nodes look for.
 
+use k8s_openapi::api::core::v1::Pod;
 use serde::Deserialize;
 
 use crate::controller_context::ControllerContext;
-use k8s_openapi::api::core::v1::Pod;
 use runtime::informer::{Indexer, Item};
 
 const INDEX: &str = "pods-of-node";

@@ -9,8 +9,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use runtime::informer::Indexer;
-use runtime::{Action, Client, Failure, Lister, Request};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -21,6 +19,8 @@ use crate::simulated_nodes::{NODE_INDEX, SimulatedNodesOptions};
 use crate::stages::{Played, StagedKind, Stages};
 use crate::time;
 use keel::Timestamp;
+use runtime::informer::Indexer;
+use runtime::{Action, Client, Failure, Lister, Request};
 
 const LEASE_PERIOD: Duration = Duration::from_secs(10);
 /// 4 % of the period, as for kubelets, so that the renewals of many nodes do not coincide.

@@ -8,8 +8,6 @@
 use std::sync::{Arc, Once};
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use runtime::recorder::{EventType, Recorder};
-use runtime::{Action, Client, Failure, Lister, Request};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -23,6 +21,8 @@ use crate::requests;
 use crate::stages::{Played, StagedKind, Stages};
 use crate::time;
 use keel::Clock;
+use runtime::recorder::{EventType, Recorder};
+use runtime::{Action, Client, Failure, Lister, Request};
 
 /// The context of [`reconcile`].
 pub(crate) struct PodContext {

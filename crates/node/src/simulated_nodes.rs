@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use runtime::client::Connect;
-use runtime::{Controller, Manager, ManagerOptions, Request};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -22,7 +20,9 @@ use crate::roles;
 use crate::stages::{self, Followers, StageWatch, Stages};
 use keel::{Clock, Entropy, Tasks, UncleanStop};
 use machinery::selector::FieldSelector;
+use runtime::client::Connect;
 use runtime::informer::{Item, Selection};
+use runtime::{Controller, Manager, ManagerOptions, Request};
 
 /// The time limit for the nodes to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);

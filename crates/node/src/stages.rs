@@ -20,15 +20,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use runtime::informer::Item;
-use runtime::recorder::{EventType, Recorder};
-use runtime::{Client, Failure, ObjectKey};
 use serde_json::{Map, Value, json};
 
 use crate::requests;
 use crate::template::Functions;
 use keel::{Clock, Entropy, Timestamp};
 use machinery::codec::yaml;
+use runtime::informer::Item;
+use runtime::recorder::{EventType, Recorder};
+use runtime::{Client, Failure, ObjectKey};
 use stage::{Patch, Stage, Step};
 
 pub(crate) use stage::StagedKind;

@@ -4,10 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use runtime::client::source_of;
-use runtime::informer::{HandlerOptions, Indexer, InformerFactory, InformerOptions, Item, Scope};
-use runtime::recorder::EventType;
-use runtime::{Action, Client, Failure, Request};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -16,6 +12,10 @@ use super::Stages;
 use super::stage::Stage;
 use keel::{Clock, Entropy, Tasks};
 use machinery::GroupVersion;
+use runtime::client::source_of;
+use runtime::informer::{HandlerOptions, Indexer, InformerFactory, InformerOptions, Item, Scope};
+use runtime::recorder::EventType;
+use runtime::{Action, Client, Failure, Request};
 
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
