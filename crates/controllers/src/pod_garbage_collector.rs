@@ -94,11 +94,11 @@ async fn collect(_: Request, cx: Arc<Collector>) -> Result<Action, Failure> {
     let reason = Some(("DeletionByPodGC", "PodGC: node no longer exists"));
     cx.delete_all(orphaned, reason).await;
     let unscheduled = pod_index::of_state(&cx.pods, pod_index::UNSCHEDULED_TERMINATING);
-    cx.delete_all(decode(unscheduled), None).await;
+    cx.delete_all(decode(&unscheduled), None).await;
     Ok(Action::RequeueAfter(PERIOD))
 }
 
-fn decode(items: Vec<Item>) -> Vec<PodView> {
+fn decode(items: &[Item]) -> Vec<PodView> {
     items.iter().filter_map(|item| item.decode().ok()).collect()
 }
 
@@ -110,7 +110,7 @@ impl Collector {
         else {
             return Vec::new();
         };
-        let mut pods = decode(items);
+        let mut pods = decode(&items);
         pods.sort_by_cached_key(|pod| {
             let is_evicted = pod.status.phase == "Failed" && pod.status.reason == "Evicted";
             let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
@@ -126,7 +126,7 @@ impl Collector {
             let Ok(Some(node)) = self.nodes.shared_key(item.key()) else { continue };
             let is_marked = node.spec.taints.iter().any(|taint| taint.key == OUT_OF_SERVICE);
             if is_marked && !node.is_ready() {
-                let found = decode(pod_index::of_node(&self.pods, item.name()));
+                let found = decode(&pod_index::of_node(&self.pods, item.name()));
                 pods.extend(found.into_iter().filter(|pod| pod.metadata.is_deleting()));
             }
         }
@@ -151,7 +151,7 @@ impl Collector {
         for name in due {
             let path = format!("/api/v1/nodes/{name}");
             match api_requests::get::<Value>(&self.client, &path).await {
-                Ok(None) => pods.extend(decode(pod_index::of_node(&self.pods, &name))),
+                Ok(None) => pods.extend(decode(&pod_index::of_node(&self.pods, &name))),
                 Ok(Some(_)) => {}
                 Err(error) => {
                     let error = api_requests::message(&error);

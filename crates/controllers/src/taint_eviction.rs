@@ -130,13 +130,14 @@ struct TaintedPodSpec {
 
 /// A toleration of a pod.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 struct Toleration {
     key: String,
     operator: String,
     value: String,
     effect: String,
-    toleration_seconds: Option<i64>,
+    #[serde(rename = "tolerationSeconds")]
+    seconds: Option<i64>,
 }
 
 impl Toleration {
@@ -168,7 +169,7 @@ fn tolerance(tolerations: &[Toleration], taints: &[&Taint]) -> Tolerance {
         let Some(found) = tolerations.iter().find(|it| it.tolerates(taint)) else {
             return Tolerance::None;
         };
-        if let Some(seconds) = found.toleration_seconds {
+        if let Some(seconds) = found.seconds {
             shortest = Some(shortest.map_or(seconds, |shortest| shortest.min(seconds)));
         }
     }

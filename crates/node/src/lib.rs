@@ -26,6 +26,9 @@ mod pod_conditions;
 mod pod_lifecycle;
 mod pod_addresses;
 mod pod_controller;
+mod stages;
+mod template;
+mod jq;
 
 pub use node_object::{Capacity, SIMULATED_LABEL};
 pub use roles::{Role, roles};

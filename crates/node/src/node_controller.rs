@@ -9,20 +9,23 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::node_object;
 use crate::node_view::{NodeView, index_of};
 use crate::requests;
 use crate::simulated_nodes::{NODE_INDEX, SimulatedNodesOptions};
+use crate::stages::{Played, StagedKind, Stages};
 use crate::time;
 use keel::Timestamp;
 use runtime::informer::Indexer;
 use runtime::{Action, Client, Failure, Lister, Request};
 
 const LEASE_PERIOD: Duration = Duration::from_secs(10);
-const STATUS_PERIOD: Duration = Duration::from_secs(300);
+/// 4 % of the period, as for kubelets, so that the renewals of many nodes do not coincide.
+const LEASE_JITTER_MILLIS: u64 = 400;
+const STATUS_PERIOD: Duration = Duration::from_mins(5);
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
 /// The context of [`reconcile`].
@@ -35,6 +38,7 @@ pub(crate) struct NodeContext {
     pub options: SimulatedNodesOptions,
     /// The nodes that were seen since the start. Not locked while a request is sent.
     pub states: Mutex<HashMap<String, NodeState>>,
+    pub stages: Arc<Stages>,
 }
 
 /// The times of the next writes for a node.
@@ -50,6 +54,7 @@ pub(crate) async fn reconcile(request: Request, cx: Arc<NodeContext>) -> Result<
     let name = request.name();
     let count = cx.options.count;
     let Some(node) = cx.nodes.shared_key(&request)? else {
+        cx.stages.forget(&request);
         return cx.register(name).await;
     };
     if node.is_surplus(count) {
@@ -69,11 +74,34 @@ pub(crate) async fn reconcile(request: Request, cx: Arc<NodeContext>) -> Result<
         }
     }
     let renewal = cx.renew_lease(&node).await?;
-    let heartbeat = cx.update_status(&node).await?;
-    Ok(Action::RequeueAfter(renewal.min(heartbeat)))
+    let Some(item) = cx.nodes.indexer().get(&request) else { return Ok(Action::Requeue) };
+    let next = match cx.stages.play(StagedKind::Node, &item, &cx.functions(name)).await? {
+        Played::Staged(wait) => wait.unwrap_or(renewal),
+        Played::Nothing => cx.update_status(&node).await?,
+    };
+    Ok(Action::RequeueAfter(renewal.min(next)))
 }
 
 impl NodeContext {
+    /// The functions of templates that depend on the node.
+    fn functions(
+        &self,
+        name: &str,
+    ) -> impl Fn(&str, &[Value]) -> Option<Result<Value, String>> + Send + Sync {
+        let (node, now) = (name.to_owned(), self.options.clock.now());
+        move |name: &str, _: &[Value]| {
+            Some(Ok(match name {
+                "Now" | "StartTime" => json!(time::seconds(now)),
+                "NodeIP" => json!(node_object::node_ip(&node)),
+                "NodeIPs" => json!([node_object::node_ip(&node)]),
+                "NodeName" => json!(node),
+                // No kubelet listens.
+                "NodePort" => json!(0),
+                _ => return None,
+            }))
+        }
+    }
+
     /// Registers a node of this plane, once.
     async fn register(&self, name: &str) -> Result<Action, Failure> {
         let is_own = index_of(name).is_some_and(|index| index < self.options.count);
@@ -125,9 +153,8 @@ impl NodeContext {
             }
             renewed => drop(renewed?),
         }
-        // Up to 4 % more, as for kubelets, so that the renewals of many nodes do not coincide.
-        let jitter = self.options.entropy.below(LEASE_PERIOD.as_millis() as u64 / 25);
-        let period = LEASE_PERIOD + Duration::from_millis(jitter);
+        let jitter = Duration::from_millis(self.options.entropy.below(LEASE_JITTER_MILLIS));
+        let period = LEASE_PERIOD + jitter;
         self.change(name, |state| state.next_renewal = now + period);
         Ok(period)
     }

@@ -25,7 +25,7 @@ pub(crate) fn set_all(status: &mut PodStatus, spec: &PodSpec, has_sandbox: bool,
         let known = status.conditions.iter_mut().find(|condition| condition.type_ == type_);
         if let Some(known) = known {
             if known.status != status_text {
-                known.status = status_text.to_owned();
+                status_text.clone_into(&mut known.status);
                 known.last_transition_time = Some(now.to_owned());
             }
             if type_ != "PodScheduled" {
@@ -63,9 +63,12 @@ fn initialized(status: &PodStatus, spec: &PodSpec) -> Computed {
     }
     let is_complete = |name: &str, is_sidecar: bool| {
         let status = status.init_container_statuses.iter().find(|status| status.name == name);
-        status.is_some_and(|status| match is_sidecar {
-            true => status.started == Some(true) || status.state.terminated.is_some(),
-            false => status.state.terminated.as_ref().is_some_and(|it| it.exit_code == 0),
+        status.is_some_and(|status| {
+            let terminated = status.state.terminated.as_ref();
+            if is_sidecar {
+                return status.started == Some(true) || terminated.is_some();
+            }
+            terminated.is_some_and(|terminated| terminated.exit_code == 0)
         })
     };
     let incomplete = spec.init_containers.iter();

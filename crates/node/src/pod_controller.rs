@@ -18,6 +18,8 @@ use crate::pod_lifecycle::{PodLifecycle, Progress};
 use crate::pod_plan::PodPlan;
 use crate::pod_view::{PodCondition, PodStatus, PodView};
 use crate::requests;
+use crate::stages::{Played, StagedKind, Stages};
+use crate::time;
 use keel::Clock;
 use runtime::recorder::{EventType, Recorder};
 use runtime::{Action, Client, Failure, Lister, Request};
@@ -34,15 +36,18 @@ pub(crate) struct PodContext {
     pub recorder: Recorder,
     /// Records the addresses of the pods that exist at the start.
     pub existing: Once,
+    pub stages: Arc<Stages>,
 }
 
 /// Advances one pod.
 pub(crate) async fn reconcile(request: Request, cx: Arc<PodContext>) -> Result<Action, Failure> {
     cx.existing.call_once(|| cx.record_existing_addresses());
-    let Some(pod) = cx.pods.get_key(&request)? else {
+    let Some(item) = cx.pods.indexer().get(&request) else {
         cx.addresses.release(&request);
+        cx.stages.forget(&request);
         return Ok(Action::Done);
     };
+    let pod: PodView = item.decode()?;
     if pod.spec.node_name.is_empty() {
         return Ok(Action::Done);
     }
@@ -50,10 +55,18 @@ pub(crate) async fn reconcile(request: Request, cx: Arc<PodContext>) -> Result<A
     let Some(node) = node.filter(|node| node.is_managed(cx.count)) else {
         return Ok(Action::Done);
     };
+    let played = cx.stages.play(StagedKind::Pod, &item, &cx.functions(&request, &node)).await?;
+    if let Played::Staged(Some(wait)) = played {
+        return Ok(Action::RequeueAfter(wait));
+    }
     if pod.metadata.deletion_timestamp.is_some() {
+        if cx.stages.replaces(StagedKind::Pod, "pod-delete") {
+            return Ok(Action::Done);
+        }
         return cx.end(&pod).await;
     }
-    if pod.is_finished() {
+    let is_staged = played != Played::Nothing || cx.stages.replaces(StagedKind::Pod, "pod-ready");
+    if pod.is_finished() || is_staged {
         return Ok(Action::Done);
     }
     cx.advance(&request, &pod, &node).await
@@ -79,6 +92,28 @@ impl PodContext {
         }
     }
 
+    /// The functions of templates that depend on the pod and its node.
+    fn functions(
+        &self,
+        request: &Request,
+        node: &NodeView,
+    ) -> impl Fn(&str, &[Value]) -> Option<Result<Value, String>> + Send + Sync {
+        let (host_ip, request) = (host_ip(node), request.clone());
+        let (addresses, now) = (Arc::clone(&self.addresses), self.clock.now());
+        move |name: &str, arguments: &[Value]| {
+            let is_on_host = arguments.get(1) == Some(&Value::Bool(true));
+            let pod_ip = || if is_on_host { host_ip.clone() } else { addresses.assign(&request) };
+            Some(Ok(match name {
+                "Now" | "StartTime" => json!(time::seconds(now)),
+                "NodeIP" | "NodeIPWith" => json!(host_ip),
+                "NodeIPs" | "NodeIPsWith" => json!([host_ip]),
+                "PodIP" | "PodIPWith" => json!(pod_ip()),
+                "PodIPs" | "PodIPsWith" => json!([pod_ip()]),
+                _ => return None,
+            }))
+        }
+    }
+
     /// Writes the next status of a pod.
     async fn advance(
         &self,
@@ -86,22 +121,24 @@ impl PodContext {
         pod: &PodView,
         node: &NodeView,
     ) -> Result<Action, Failure> {
-        let plan = PodPlan::of(pod);
+        let plan = if self.stages.replaces(StagedKind::Pod, "pod-complete") {
+            PodPlan::of_annotations(pod)
+        } else {
+            PodPlan::of(pod)
+        };
         let lifecycle = PodLifecycle::new(pod, &plan, self.clock.now());
         let Progress { mut status, wake_after } = lifecycle.advance();
         if status.host_ip.is_empty() {
-            status.host_ip = match node.internal_ip() {
-                Some(address) => address.to_owned(),
-                None => node_object::node_ip(&node.metadata.name),
-            };
+            status.host_ip = host_ip(node);
         }
         let has_sandbox = status
             .condition("PodReadyToStartContainers")
             .is_some_and(|condition| condition.status == "True");
         if status.pod_ip.is_empty() && has_sandbox {
-            status.pod_ip = match pod.spec.host_network {
-                true => status.host_ip.clone(),
-                false => self.addresses.assign(request),
+            status.pod_ip = if pod.spec.host_network {
+                status.host_ip.clone()
+            } else {
+                self.addresses.assign(request)
             };
         }
         self.write(pod, &status).await?;
@@ -166,6 +203,12 @@ impl PodContext {
             self.recorder.record_about(regarding, EventType::Warning, "BackOff", &message);
         }
     }
+}
+
+/// The address that pods have as the address of their host.
+fn host_ip(node: &NodeView) -> String {
+    let own = || node_object::node_ip(&node.metadata.name);
+    node.internal_ip().map_or_else(own, str::to_owned)
 }
 
 /// The fields of the status that have changed, as a strategic merge patch.

@@ -21,9 +21,9 @@ use keel::Timestamp;
 /// The first delay of a restart, which doubles with each further restart.
 const FIRST_BACKOFF: Duration = Duration::from_secs(10);
 /// The largest delay of a restart.
-const MAX_BACKOFF: Duration = Duration::from_secs(300);
+const MAX_BACKOFF: Duration = Duration::from_mins(5);
 /// A container that has run for this time is restarted at once.
-const BACKOFF_RESET: Duration = Duration::from_secs(600);
+const BACKOFF_RESET: Duration = Duration::from_mins(10);
 
 /// The next status of a pod, and the time until it changes again.
 #[derive(Debug)]
@@ -65,15 +65,15 @@ impl<'a> PodLifecycle<'a> {
         let exit_code =
             |status: &ContainerStatus| Some(status.state.terminated.as_ref()?.exit_code);
         let codes: Option<Vec<i32>> = status.container_statuses.iter().map(exit_code).collect();
-        status.phase = match codes {
+        let phase = match codes {
             _ if has_failed => "Failed",
             Some(codes) if codes.iter().all(|code| *code == 0) => "Succeeded",
             Some(_) => "Failed",
             None if is_initialized => "Running",
             None => "Pending",
-        }
-        .to_owned();
-        let is_finished = status.phase == "Succeeded" || status.phase == "Failed";
+        };
+        phase.clone_into(&mut status.phase);
+        let is_finished = phase == "Succeeded" || phase == "Failed";
         if is_finished {
             self.wake_after = None;
             self.end_sidecars(&mut status, 0);
@@ -96,15 +96,16 @@ impl<'a> PodLifecycle<'a> {
         status.observed_generation = metadata.generation;
         let names = self.pod.spec.containers.iter();
         let statuses = names.map(|container| {
-            let status = self.known(&self.pod.status.container_statuses, container);
-            self.killed(status.unwrap_or_else(|| self.new_status(container, "")))
+            let status = known(&self.pod.status.container_statuses, container);
+            self.killed(status.unwrap_or_else(|| new_status(container, "")))
         });
         status.container_statuses = statuses.collect();
         self.end_sidecars(&mut status, 143);
         let has_succeeded = status.container_statuses.iter().all(|status| {
             status.state.terminated.as_ref().is_some_and(|terminated| terminated.exit_code == 0)
         });
-        status.phase = if has_succeeded { "Succeeded" } else { "Failed" }.to_owned();
+        let phase = if has_succeeded { "Succeeded" } else { "Failed" };
+        phase.clone_into(&mut status.phase);
         pod_conditions::set_all(&mut status, &self.pod.spec, false, &self.now_text);
         self.wake_after = None;
         Ok(status)
@@ -116,12 +117,13 @@ impl<'a> PodLifecycle<'a> {
         let mut may_start = is_created;
         let mut statuses = Vec::with_capacity(spec.init_containers.len());
         for container in &spec.init_containers {
-            let known = self.known(&self.pod.status.init_container_statuses, container);
-            let mut status = known.unwrap_or_else(|| self.new_status(container, "PodInitializing"));
+            let known = known(&self.pod.status.init_container_statuses, container);
+            let mut status = known.unwrap_or_else(|| new_status(container, "PodInitializing"));
             if may_start {
-                may_start = match container.is_sidecar() {
-                    true => self.advance_sidecar(&mut status),
-                    false => self.advance_init_container(&mut status),
+                may_start = if container.is_sidecar() {
+                    self.advance_sidecar(&mut status)
+                } else {
+                    self.advance_init_container(&mut status)
                 };
             }
             statuses.push(status);
@@ -177,8 +179,8 @@ impl<'a> PodLifecycle<'a> {
         };
         let mut statuses = Vec::with_capacity(spec.containers.len());
         for container in &spec.containers {
-            let known = self.known(&self.pod.status.container_statuses, container);
-            let mut status = known.unwrap_or_else(|| self.new_status(container, first));
+            let known = known(&self.pod.status.container_statuses, container);
+            let mut status = known.unwrap_or_else(|| new_status(container, first));
             if is_initialized && !has_failed {
                 self.advance_container(container, &mut status);
             }
@@ -214,9 +216,8 @@ impl<'a> PodLifecycle<'a> {
     fn ephemeral_containers(&mut self, is_created: bool) -> Vec<ContainerStatus> {
         let mut statuses = Vec::new();
         for container in &self.pod.spec.ephemeral_containers {
-            let known = self.known(&self.pod.status.ephemeral_container_statuses, container);
-            let mut status =
-                known.unwrap_or_else(|| self.new_status(container, "ContainerCreating"));
+            let known = known(&self.pod.status.ephemeral_container_statuses, container);
+            let mut status = known.unwrap_or_else(|| new_status(container, "ContainerCreating"));
             if is_created && status.state.waiting.is_some() {
                 self.start(&mut status);
                 status.started = None;
@@ -224,30 +225,6 @@ impl<'a> PodLifecycle<'a> {
             statuses.push(status);
         }
         statuses
-    }
-
-    /// The present status of a container, unless the container has another image now.
-    fn known(&self, all: &[ContainerStatus], container: &Container) -> Option<ContainerStatus> {
-        let mut known = all.iter().find(|status| status.name == container.name)?.clone();
-        if known.image != container.image {
-            known.image.clone_from(&container.image);
-            known.image_id = image_id(&container.image);
-        }
-        let state = &known.state;
-        if state.waiting.is_none() && state.running.is_none() && state.terminated.is_none() {
-            known.state = ContainerState::waiting("ContainerCreating", "");
-        }
-        Some(known)
-    }
-
-    fn new_status(&self, container: &Container, reason: &str) -> ContainerStatus {
-        ContainerStatus {
-            name: container.name.clone(),
-            image: container.image.clone(),
-            started: Some(false),
-            state: ContainerState::waiting(reason, ""),
-            ..ContainerStatus::default()
-        }
     }
 
     fn start(&self, status: &mut ContainerStatus) {
@@ -359,6 +336,30 @@ impl<'a> PodLifecycle<'a> {
 
     fn wake_in(&mut self, delay: Duration) {
         self.wake_after = Some(self.wake_after.map_or(delay, |earlier| earlier.min(delay)));
+    }
+}
+
+/// The present status of a container, unless the container has another image now.
+fn known(all: &[ContainerStatus], container: &Container) -> Option<ContainerStatus> {
+    let mut known = all.iter().find(|status| status.name == container.name)?.clone();
+    if known.image != container.image {
+        known.image.clone_from(&container.image);
+        known.image_id = image_id(&container.image);
+    }
+    let state = &known.state;
+    if state.waiting.is_none() && state.running.is_none() && state.terminated.is_none() {
+        known.state = ContainerState::waiting("ContainerCreating", "");
+    }
+    Some(known)
+}
+
+fn new_status(container: &Container, reason: &str) -> ContainerStatus {
+    ContainerStatus {
+        name: container.name.clone(),
+        image: container.image.clone(),
+        started: Some(false),
+        state: ContainerState::waiting(reason, ""),
+        ..ContainerStatus::default()
     }
 }
 

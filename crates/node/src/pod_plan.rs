@@ -42,6 +42,16 @@ pub(crate) struct PodPlan<'a> {
 impl<'a> PodPlan<'a> {
     /// The plan of a pod.
     pub(crate) fn of(pod: &'a PodView) -> Self {
+        let is_of_job = pod.metadata.owner_references.iter().any(|it| it.kind == "Job");
+        Self::build(pod, is_of_job && pod.spec.restart_policy != "Always")
+    }
+
+    /// The plan of a pod, whose annotations alone decide whether it ends.
+    pub(crate) fn of_annotations(pod: &'a PodView) -> Self {
+        Self::build(pod, false)
+    }
+
+    fn build(pod: &'a PodView, ends: bool) -> Self {
         let annotations = &pod.metadata.annotations;
         let text = |name: &str| annotations.get(&format!("sampan.dev/{name}")).map(String::as_str);
         let duration = |name: &str| {
@@ -50,10 +60,7 @@ impl<'a> PodPlan<'a> {
         };
         let exits = || {
             let is_exit_code = |key: &String| key.starts_with("exit-code.sampan.dev/");
-            let is_of_job = pod.metadata.owner_references.iter().any(|it| it.kind == "Job");
-            is_of_job && pod.spec.restart_policy != "Always"
-                || text("exit-code").is_some()
-                || annotations.keys().any(is_exit_code)
+            ends || text("exit-code").is_some() || annotations.keys().any(is_exit_code)
         };
         let is_never_ready = text("ready") == Some("false");
         if annotations.is_empty() {
@@ -123,7 +130,7 @@ mod tests {
         let later = pod(&format!(
             r#"{{"metadata":{{{owners},"annotations":{{"sampan.dev/run-for":"1m"}}}},"spec":{{"restartPolicy":"Never"}}}}"#
         ));
-        assert_eq!(PodPlan::of(&later).run_for, Some(Duration::from_secs(60)));
+        assert_eq!(PodPlan::of(&later).run_for, Some(Duration::from_mins(1)));
     }
 
     #[test]

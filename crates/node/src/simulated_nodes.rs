@@ -3,10 +3,11 @@
 //! There is one informer of pods and one of nodes for all of them.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Once, RwLock};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -16,9 +17,11 @@ use crate::node_object::{self, Capacity};
 use crate::pod_addresses::PodAddresses;
 use crate::pod_controller::{self, PodContext};
 use crate::roles;
+use crate::stages::{self, Followers, StageWatch, Stages};
 use keel::{Clock, Entropy, Tasks, UncleanStop};
+use machinery::selector::FieldSelector;
 use runtime::client::Connect;
-use runtime::informer::Item;
+use runtime::informer::{Item, Selection};
 use runtime::{Controller, Manager, ManagerOptions, Request};
 
 /// The time limit for the nodes to stop.
@@ -29,6 +32,9 @@ const POD_WORKERS: usize = 32;
 
 /// The number of nodes that are registered or renewed at the same time.
 const NODE_WORKERS: usize = 8;
+
+/// The name of the CRD of KWOK's Stages.
+const STAGE_CRD: &str = "stages.kwok.x-k8s.io";
 
 /// The index of pods by the name of their node.
 pub(crate) const NODE_INDEX: &str = "node";
@@ -59,7 +65,7 @@ pub struct SimulatedNodes {
 impl SimulatedNodes {
     /// Starts the nodes. They register when the caches are complete. Must be called within a tokio
     /// runtime.
-    pub fn start(options: SimulatedNodesOptions) -> Self {
+    pub fn start(options: &SimulatedNodesOptions) -> Self {
         let tasks = Tasks::new();
         let client = (options.connect)(&roles::identity());
         let manager_options = ManagerOptions {
@@ -70,7 +76,7 @@ impl SimulatedNodes {
             ..ManagerOptions::default()
         };
         let manager = Manager::with_tasks(client, manager_options, &tasks);
-        add_controllers(&manager, &options);
+        add_controllers(&manager, options);
         let running = manager.clone();
         let run = tasks.spawn("simulated nodes", async move {
             if let Err(error) = running.run().await {
@@ -110,6 +116,14 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
         // The capacity of the channel is the number of nodes.
         let _ = node_sender.try_send(Request::new("", &node_object::name(index)));
     }
+    let stages = Arc::new(Stages {
+        client: manager.client(),
+        recorder: manager.recorder(roles::NAME),
+        clock: options.clock.clone(),
+        entropy: options.entropy.clone(),
+        current: RwLock::default(),
+        plays: Mutex::default(),
+    });
     let pod_context = PodContext {
         client: manager.client(),
         pods: pods.lister(),
@@ -118,16 +132,25 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
         clock: options.clock.clone(),
         addresses: Arc::new(PodAddresses::default()),
         recorder: manager.recorder(roles::NAME),
-        existing: std::sync::Once::new(),
+        existing: Once::new(),
+        stages: Arc::clone(&stages),
     };
     let node_context = NodeContext {
         client: manager.client(),
         nodes: nodes.lister(),
         pods: Arc::clone(pods.indexer()),
-        pod_requests: pod_sender,
+        pod_requests: pod_sender.clone(),
         options: options.clone(),
-        states: std::sync::Mutex::default(),
+        states: Mutex::default(),
+        stages: Arc::clone(&stages),
     };
+    let followers = Followers {
+        pods: Arc::clone(pods.indexer()),
+        nodes: Arc::clone(nodes.indexer()),
+        pod_requests: pod_sender,
+        node_requests: node_sender,
+    };
+    add_stage_watch(manager, options, stages, followers);
     manager.add(
         Controller::for_::<Pod>()
             .named("simulated-pods")
@@ -141,6 +164,36 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
             .channel(node_requests)
             .workers(NODE_WORKERS)
             .reconcile(node_controller::reconcile, node_context),
+    );
+}
+
+/// Adds the controller that follows the CRD of Stages.
+fn add_stage_watch(
+    manager: &Manager,
+    options: &SimulatedNodesOptions,
+    stages: Arc<Stages>,
+    followers: Followers,
+) {
+    let fields = format!("metadata.name={STAGE_CRD}");
+    let fields = FieldSelector::parse(&fields).expect("the name of a CRD is a valid value");
+    let selection = Selection { fields, ..Selection::default() };
+    let crds = manager.informer_selecting::<CustomResourceDefinition>(&selection);
+    let watch = StageWatch {
+        stages,
+        reader: (options.connect)(&roles::identity()),
+        clock: options.clock.clone(),
+        entropy: options.entropy.clone(),
+        tasks: manager.tasks().clone(),
+        crds: Arc::clone(crds.indexer()),
+        followers,
+        running: Mutex::default(),
+    };
+    manager.add(
+        Controller::for_::<CustomResourceDefinition>()
+            .named("simulated-stages")
+            .selecting(selection)
+            .workers(1)
+            .reconcile(stages::reconcile_crd, watch),
     );
 }
 

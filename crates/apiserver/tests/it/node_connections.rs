@@ -210,3 +210,27 @@ async fn a_proxy_request_without_a_reachable_address_is_refused() {
     let refused = "error trying to reach service: dial tcp 10.1.2.3:10250: this server does not connect to nodes";
     check(&plane, "/api/v1/nodes/node/proxy/", 503, refused).await;
 }
+
+#[tokio::test]
+async fn a_simulated_node_has_neither_logs_nor_processes() {
+    let plane = TestEnv::start().await;
+    for (name, metadata) in [
+        ("ours", json!({"name": "ours", "labels": {"sampan.dev/simulated": "true"}})),
+        ("kwok", json!({"name": "kwok", "annotations": {"kwok.x-k8s.io/node": "fake"}})),
+    ] {
+        plane.create("/api/v1/nodes", &json!({"metadata": metadata})).await;
+        plane.create(PODS, &pod(name, name, &["a"])).await;
+        let log = plane.get_as(&format!("{PODS}/{name}/log"), "*/*").await;
+        let expected = format!(
+            "pod \"{name}\" is simulated (node \"{name}\"): container \"a\" does not run and has no log\n"
+        );
+        assert_eq!((log.code, log.text()), (200, expected.as_str()));
+        let refused =
+            format!("pod \"{name}\" is simulated (node \"{name}\"): exec is not possible");
+        check(&plane, &format!("{PODS}/{name}/exec?command=ls"), 400, &refused).await;
+        let refused = format!(
+            "error trying to reach service: node \"{name}\" is simulated: it serves no requests"
+        );
+        check(&plane, &format!("/api/v1/nodes/{name}/proxy/pods"), 503, &refused).await;
+    }
+}

@@ -24,7 +24,7 @@ pub(super) const MONITOR_PERIOD: Duration = Duration::from_secs(5);
 /// The time without a heartbeat after which a node is lost.
 const GRACE_PERIOD: Duration = Duration::from_secs(50);
 /// The same for a node that never had a status.
-const STARTUP_GRACE_PERIOD: Duration = Duration::from_secs(60);
+const STARTUP_GRACE_PERIOD: Duration = Duration::from_mins(1);
 /// The number of statuses of pods that are written at the same time.
 const POD_WRITES: usize = 16;
 
@@ -51,8 +51,8 @@ pub(super) struct Health {
     uid: String,
     /// The time at which the last heartbeat was seen.
     probed: Timestamp,
-    /// The last heartbeat in the Ready condition; `None` without a condition.
-    heartbeat: Option<Option<String>>,
+    /// The last heartbeat in the Ready condition, which may be empty; `None` without a condition.
+    heartbeat: Option<String>,
     renewal: Option<String>,
     /// Whether the pods are to be marked again, after an error.
     needs_retry: bool,
@@ -110,7 +110,7 @@ impl NodeMonitor {
         let pause = last.map_or(Duration::ZERO, |last| now.since(last));
         if pause > MONITOR_PERIOD * 2 {
             for health in self.healths.values_mut() {
-                health.probed = health.probed + (pause - MONITOR_PERIOD);
+                health.probed = health.probed + pause.saturating_sub(MONITOR_PERIOD);
             }
         }
     }
@@ -137,7 +137,7 @@ impl NodeMonitor {
     async fn check(&mut self, node: &NodeView, now: Timestamp) -> Checked {
         let name = &node.metadata.name;
         let ready = node.condition("Ready");
-        let heartbeat = ready.map(|ready| ready.last_heartbeat_time.clone());
+        let heartbeat = ready.map(|ready| ready.last_heartbeat_time.clone().unwrap_or_default());
         let lease = self.leases.shared("kube-node-lease", name).ok().flatten();
         let renewal = lease.and_then(|lease| lease.spec.renew_time.clone());
         let health = self.healths.entry(name.clone()).or_insert_with(|| {

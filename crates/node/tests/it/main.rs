@@ -6,3 +6,5 @@
 mod plane;
 mod nodes;
 mod pods;
+mod stages;
+mod failure;

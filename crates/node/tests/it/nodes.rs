@@ -89,7 +89,7 @@ async fn a_node_that_a_user_deletes_stays_away() {
     plane.delete("/api/v1/nodes/sampan-0").await;
     plane.create_pod("a", json!({}), json!({"nodeName": "sampan-1"})).await;
     plane.until_phase("a", "Running").await;
-    plane.advance(Duration::from_secs(60));
+    plane.advance(Duration::from_mins(1));
     plane.create_pod("b", json!({}), json!({"nodeName": "sampan-1"})).await;
     plane.until_phase("b", "Running").await;
     assert_eq!(plane.get("/api/v1/nodes/sampan-0").await.0, 404);

@@ -43,7 +43,7 @@ impl Plane {
 
     /// Starts the nodes, which were stopped.
     pub(crate) fn start_nodes(&mut self, count: usize) {
-        self.nodes = Some(SimulatedNodes::start(SimulatedNodesOptions {
+        self.nodes = Some(SimulatedNodes::start(&SimulatedNodesOptions {
             count,
             capacity: Capacity::default(),
             connect: connect(&self.env),

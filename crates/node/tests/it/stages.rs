@@ -1,0 +1,214 @@
+//! KWOK's Stage objects.
+
+use std::time::Duration;
+
+use machinery::{Value, json};
+
+use crate::plane::{PODS, Plane, condition};
+
+const STAGES: &str = "/apis/kwok.x-k8s.io/v1alpha1/stages";
+
+async fn install_crd(plane: &Plane) {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    plane
+        .install_crd(&json!({
+            "metadata": {"name": "stages.kwok.x-k8s.io"},
+            "spec": {
+                "group": "kwok.x-k8s.io", "scope": "Cluster",
+                "names": {"plural": "stages", "singular": "stage", "kind": "Stage"},
+                "versions": [{"name": "v1alpha1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": schema}}],
+            },
+        }))
+        .await;
+}
+
+async fn create_stage(plane: &Plane, name: &str, spec: Value) {
+    let stage = json!({"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage",
+        "metadata": {"name": name}, "spec": spec});
+    plane.create(STAGES, &stage).await;
+}
+
+#[tokio::test]
+async fn a_stage_lets_selected_pods_fail_after_its_delay() {
+    let plane = Plane::start(1, &["none"]).await;
+    install_crd(&plane).await;
+    let template = r#"
+        {{ $now := Now }}
+        {{ $annotations := or .metadata.annotations dict }}
+        {{ $reason := or ( index $annotations "fail.stage.kwok.x-k8s.io/reason" ) "containerFailed" }}
+        containerStatuses:
+        {{ range $index, $item := .spec.containers }}
+        - image: {{ $item.image | Quote }}
+          name: {{ $item.name | Quote }}
+          ready: false
+          restartCount: 0
+          state:
+            terminated:
+              exitCode: 1
+              reason: {{ $reason }}
+              finishedAt: {{ $now | Quote }}
+        {{ end }}
+        hostIP: {{ NodeIPWith .spec.nodeName | Quote }}
+        podIP: {{ PodIPWith .spec.nodeName ( or .spec.hostNetwork false ) ( or .metadata.uid "" ) | Quote }}
+        phase: Failed
+    "#;
+    create_stage(
+        &plane,
+        "fail",
+        json!({
+            "resourceRef": {"apiGroup": "v1", "kind": "Pod"},
+            "selector": {"matchExpressions": [
+                {"key": ".metadata.labels[\"fail.stage.kwok.x-k8s.io\"]", "operator": "In",
+                    "values": ["true"]},
+                {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"},
+                {"key": ".status.conditions.[] | select( .type == \"Ready\" ) | .status",
+                    "operator": "In", "values": ["True"]},
+            ]},
+            "delay": {"durationMilliseconds": 1000, "durationFrom": {
+                "expressionFrom": ".metadata.annotations[\"fail.stage.kwok.x-k8s.io/delay\"]"}},
+            "next": {"statusTemplate": template,
+                "event": {"type": "Warning", "reason": "Staged", "message": "failed by a stage"}},
+        }),
+    )
+    .await;
+    let annotations = json!({"fail.stage.kwok.x-k8s.io/delay": "20s",
+        "fail.stage.kwok.x-k8s.io/reason": "OOMKilled"});
+    plane.create_pod("good", annotations.clone(), json!({})).await;
+    plane.create_pod("bad", annotations, json!({})).await;
+    let label = json!({"metadata": {"labels": {"fail.stage.kwok.x-k8s.io": "true"}}});
+    plane.merge(&format!("{PODS}/bad"), &label).await;
+    let before = plane.until_phase("bad", "Running").await;
+    plane.until_phase("good", "Running").await;
+    let path = format!("{PODS}/bad");
+    let start = plane.clock().now();
+    let is_failed = |_: u16, pod: &Value| pod["status"]["phase"] == "Failed";
+    let pod = plane.advance_until(Duration::from_secs(1), &path, is_failed).await;
+    assert!(plane.clock().now().since(start) >= Duration::from_secs(20));
+    let terminated = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
+    assert_eq!(terminated["reason"], "OOMKilled");
+    assert_eq!(pod["status"]["podIP"], before["status"]["podIP"]);
+    let events = "/api/v1/namespaces/default/events";
+    plane.until(events, |_, list| list["items"][0]["message"] == "failed by a stage").await;
+    assert_eq!(plane.read(&format!("{PODS}/good")).await["status"]["phase"], "Running");
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_stage_with_the_name_of_a_built_in_one_replaces_it() {
+    let plane = Plane::start(1, &["none"]).await;
+    install_crd(&plane).await;
+    let resource = json!({"apiGroup": "v1", "kind": "Pod"});
+    create_stage(
+        &plane,
+        "pod-ready",
+        json!({
+            "resourceRef": resource,
+            "selector": {"matchLabels": {"start": "yes"}, "matchExpressions": [
+                {"jq": {"key": ".status.phase", "operator": "In", "values": ["Pending"]}}]},
+            "steps": [{"patch": {"root": "status", "subresource": "status",
+                "template": "phase: Running\npodIP: {{ PodIP | Quote }}"}}],
+        }),
+    )
+    .await;
+    create_stage(
+        &plane,
+        "pod-delete",
+        json!({
+            "resourceRef": resource,
+            "selector": {"matchExpressions": [
+                {"key": ".metadata.deletionTimestamp", "operator": "Exists"}]},
+            "delay": {"durationMilliseconds": 60_000},
+            "next": {"finalizers": {"empty": true}, "delete": true},
+        }),
+    )
+    .await;
+    // A pod that the first Stage selects shows that the Stages are known.
+    plane.create_pod("probe", json!({}), json!({})).await;
+    plane.merge(&format!("{PODS}/probe"), &json!({"metadata": {"labels": {"start": "yes"}}})).await;
+    plane.until_phase("probe", "Running").await;
+    plane.create_pod("kept", json!({}), json!({})).await;
+    plane.create_pod("next", json!({}), json!({})).await;
+    plane.merge(&format!("{PODS}/next"), &json!({"metadata": {"labels": {"start": "yes"}}})).await;
+    let next = plane.until_phase("next", "Running").await;
+    assert_eq!(condition(&next, "Ready"), &Value::Null, "only the stage writes the status");
+    assert_eq!(plane.read(&format!("{PODS}/kept")).await["status"]["phase"], "Pending");
+
+    let path = format!("{PODS}/next");
+    plane.merge(&path, &json!({"metadata": {"finalizers": ["example.com/keep"]}})).await;
+    plane.delete(&path).await;
+    let start = plane.clock().now();
+    plane.advance_until(Duration::from_secs(1), &path, |code, _| code == 404).await;
+    assert!(plane.clock().now().since(start) >= Duration::from_mins(1));
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_stage_marks_a_node_and_the_node_stays_so() {
+    let plane = Plane::start(1, &["none"]).await;
+    install_crd(&plane).await;
+    let template = r#"
+        {{ $now := Now }}
+        conditions:
+        {{ range NodeConditions }}
+        {{ if eq .type "Ready" }}
+        - lastHeartbeatTime: {{ $now | Quote }}
+          lastTransitionTime: {{ $now | Quote }}
+          message: "node failed"
+          reason: "nodeFailed"
+          status: "False"
+          type: {{ .type | Quote }}
+        {{ end }}
+        {{ end }}
+    "#;
+    create_stage(
+        &plane,
+        "node-not-ready",
+        json!({
+            "resourceRef": {"apiGroup": "v1", "kind": "Node"},
+            "selector": {"matchLabels": {"fail": "true"}, "matchExpressions": [
+                {"key": ".status.phase", "operator": "In", "values": ["Running"]},
+                {"key": ".status.conditions.[] | select( .type == \"Ready\" ) | .status",
+                    "operator": "NotIn", "values": ["False"]}]},
+            "next": {"statusTemplate": template},
+        }),
+    )
+    .await;
+    let path = "/api/v1/nodes/sampan-0";
+    plane.until(path, |code, _| code == 200).await;
+    plane.merge(path, &json!({"metadata": {"labels": {"fail": "true"}}})).await;
+    let is_failed = |_: u16, node: &Value| condition(node, "Ready")["reason"] == "nodeFailed";
+    plane.until(path, is_failed).await;
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/sampan-0";
+    plane.advance(Duration::from_mins(10));
+    let renewed = |_: u16, it: &Value| it["spec"]["renewTime"] == "2024-01-01T00:10:00.000000Z";
+    plane.until(lease, renewed).await;
+    let node = plane.read(path).await;
+    assert_eq!(condition(&node, "Ready")["status"], "False");
+    assert_eq!(condition(&node, "DiskPressure")["status"], "False");
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_stage_that_is_not_supported_is_reported() {
+    let plane = Plane::start(1, &["none"]).await;
+    install_crd(&plane).await;
+    create_stage(
+        &plane,
+        "cel",
+        json!({
+            "resourceRef": {"apiGroup": "v1", "kind": "Pod"},
+            "selector": {"matchExpressions": [{"cel": {"expression": "true"}}]},
+            "next": {"delete": true},
+        }),
+    )
+    .await;
+    let events = "/api/v1/namespaces/default/events";
+    let list = plane.until(events, |_, list| !list["items"].as_array().unwrap().is_empty()).await;
+    let event = &list["items"][0];
+    assert_eq!(event["reason"], "UnsupportedStage");
+    assert_eq!(event["message"], "the stage is ignored: CEL expressions are not supported");
+    plane.create_pod("a", json!({}), json!({})).await;
+    plane.until_phase("a", "Running").await;
+    plane.stop().await;
+}
