@@ -4,8 +4,8 @@
 use crate::controller_context::ControllerContext;
 use crate::controller_manager::cache_identity;
 use crate::{
-    endpoint_slice, endpoint_slice_mirroring, endpoints, root_ca_publisher, service_account,
-    service_account_token,
+    certificate_approver, certificate_cleaner, certificate_signer, endpoint_slice,
+    endpoint_slice_mirroring, endpoints, root_ca_publisher, service_account, service_account_token,
 };
 use machinery::PolicyRule;
 use runtime::client::Identity;
@@ -38,6 +38,9 @@ pub const CONTROLLERS: &[&ControllerDescriptor] = &[
     &endpoints::CONTROLLER,
     &endpoint_slice::CONTROLLER,
     &endpoint_slice_mirroring::CONTROLLER,
+    &certificate_approver::CONTROLLER,
+    &certificate_signer::CONTROLLER,
+    &certificate_cleaner::CONTROLLER,
 ];
 
 /// A user and its permissions.

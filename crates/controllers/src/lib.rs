@@ -28,6 +28,10 @@ mod trigger_time;
 mod endpoints;
 mod endpoint_slice;
 mod endpoint_slice_mirroring;
+mod certificate_request;
+mod certificate_approver;
+mod certificate_signer;
+mod certificate_cleaner;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};
