@@ -2,11 +2,12 @@
 
 use http::header::CONTENT_TYPE;
 use http::{Method, Request};
-use runtime::Client;
-use runtime::kube_client;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+use runtime::Client;
+use runtime::kube_client;
 
 /// The result of a request.
 pub(crate) type Result<T> = kube_client::Result<T>;

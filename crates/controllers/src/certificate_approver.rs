@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use runtime::informer::work_queue::RateLimits;
-use runtime::{Action, Client, Controller, Failure, Lister, Request};
 use serde_json::{Value, json};
 
 use crate::api_requests;
@@ -18,6 +16,8 @@ use crate::certificate_request::{
 use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
 use machinery::PolicyRule;
+use runtime::informer::work_queue::RateLimits;
+use runtime::{Action, Client, Controller, Failure, Lister, Request};
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "certificatesigningrequest-approving-controller",

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use runtime::{Action, Client, Controller, Failure, Lister, Request};
 use x509_parser::pem::parse_x509_pem;
 
 use crate::api_requests::{self, none_if_missing};
@@ -19,6 +18,7 @@ use crate::controller_table::ControllerDescriptor;
 use crate::time::to_timestamp;
 use keel::{Clock, Timestamp};
 use machinery::PolicyRule;
+use runtime::{Action, Client, Controller, Failure, Lister, Request};
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "certificatesigningrequest-cleaner-controller",

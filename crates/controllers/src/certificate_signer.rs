@@ -10,8 +10,6 @@ use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use runtime::informer::work_queue::RateLimits;
-use runtime::{Action, Client, Controller, Failure, Lister, Request};
 use serde_json::{Value, json};
 
 use crate::api_requests;
@@ -26,6 +24,8 @@ use crate::signers::{ApprovedRequest, SignCertificate};
 use crate::time;
 use keel::Clock;
 use machinery::PolicyRule;
+use runtime::informer::work_queue::RateLimits;
+use runtime::{Action, Client, Controller, Failure, Lister, Request};
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "certificatesigningrequest-signing-controller",

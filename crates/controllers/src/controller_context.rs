@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use runtime::informer::Selection;
-use runtime::recorder::Recorder;
-use runtime::{Client, Lister, Manager};
 
 use crate::controller_manager::ControllerManagerOptions;
 use keel::{Clock, Entropy, Tasks};
 use machinery::selector::FieldSelector;
+use runtime::informer::Selection;
+use runtime::recorder::Recorder;
+use runtime::{Client, Lister, Manager};
 
 /// See the [module documentation](self).
 pub(crate) struct ControllerContext {

@@ -19,10 +19,6 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use runtime::informer::ObjectEvent;
-use runtime::informer::work_queue::RateLimits;
-use runtime::recorder::{EventType, Recorder};
-use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request};
 use serde::Deserialize;
 
 use crate::api_requests::{is_namespace_terminating, message};
@@ -35,6 +31,11 @@ use crate::service_pods::{ServicePods, endpoints_may_change};
 use crate::service_view::{HEADLESS_LABEL, IpFamily, ServiceView};
 use crate::trigger_time::{TriggerTimes, annotate};
 use machinery::PolicyRule;
+use runtime::informer::ObjectEvent;
+use runtime::informer::work_queue::RateLimits;
+use runtime::kube_client;
+use runtime::recorder::{EventType, Recorder};
+use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request};
 use slice::{
     Conditions, Endpoint, EndpointKey, Hints, MANAGED_BY, Named, SERVICE_NAME, Slice, SlicePort,
     Slices,
@@ -388,7 +389,7 @@ impl State {
 }
 
 /// A failed request.
-pub(crate) fn failed(what: &str, error: &runtime::kube_client::Error) -> Failure {
+pub(crate) fn failed(what: &str, error: &kube_client::Error) -> Failure {
     Failure::transient(format!("{what}: {}", message(error)))
 }
 

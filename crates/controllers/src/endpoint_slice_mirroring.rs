@@ -11,9 +11,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Endpoints, ObjectReference, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use runtime::informer::work_queue::RateLimits;
-use runtime::recorder::{EventType, Recorder};
-use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request};
 
 use crate::api_requests::is_namespace_terminating;
 use crate::controller_context::ControllerContext;
@@ -28,6 +25,9 @@ use crate::metadata::{Metadata, OwnerReference};
 use crate::service_view::{IpFamily, ServiceView};
 use crate::trigger_time;
 use machinery::PolicyRule;
+use runtime::informer::work_queue::RateLimits;
+use runtime::recorder::{EventType, Recorder};
+use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request};
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "endpointslice-mirroring-controller",

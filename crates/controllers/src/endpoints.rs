@@ -10,9 +10,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Endpoints, ObjectReference, Pod, Service};
-use runtime::informer::ObjectEvent;
-use runtime::recorder::{EventType, Recorder};
-use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -25,7 +22,10 @@ use crate::service_pods::{ServicePods, endpoints_may_change};
 use crate::service_view::{HEADLESS_LABEL, IpFamily, ServiceView};
 use crate::trigger_time::{TriggerTimes, annotate};
 use machinery::PolicyRule;
-use subsets::{Address, Port, Subset, TargetRef};
+use runtime::informer::ObjectEvent;
+use runtime::recorder::{EventType, Recorder};
+use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request};
+use subsets::{Address, EndpointPort, Subset, TargetRef};
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "endpoints-controller",
@@ -139,12 +139,12 @@ fn desired_subsets(service: &ServiceView, pods: &[Arc<EndpointPod>]) -> Vec<Subs
             continue;
         }
         let Some(address) = address(service, pod) else { continue };
-        let ports: Vec<Port> = service
+        let ports: Vec<EndpointPort> = service
             .spec
             .ports
             .iter()
             .filter_map(|port| {
-                Some(Port {
+                Some(EndpointPort {
                     name: port.name.clone(),
                     port: pod.port_for(port)?,
                     protocol: port.protocol.clone(),

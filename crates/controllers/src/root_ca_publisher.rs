@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use runtime::informer::ObjectEvent;
-use runtime::{Action, Client, Controller, Failure, Lister, Predicate, Request};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -19,6 +17,8 @@ use crate::controller_table::ControllerDescriptor;
 use crate::metadata::Metadata;
 use crate::service_account::{NamespaceView, namespace_of_object};
 use machinery::PolicyRule;
+use runtime::informer::ObjectEvent;
+use runtime::{Action, Client, Controller, Failure, Lister, Predicate, Request};
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "root-ca-certificate-publisher-controller",

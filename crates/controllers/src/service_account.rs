@@ -6,8 +6,6 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use runtime::informer::{Indexer, ObjectEvent};
-use runtime::{Action, Client, Controller, Failure, Lister, Mapper, ObjectKey, Predicate, Request};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -15,6 +13,8 @@ use crate::api_requests::{self, has_code, is_namespace_terminating};
 use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
 use machinery::PolicyRule;
+use runtime::informer::{Indexer, ObjectEvent};
+use runtime::{Action, Client, Controller, Failure, Lister, Mapper, ObjectKey, Predicate, Request};
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "serviceaccount-controller",

@@ -13,8 +13,6 @@ use std::sync::Arc;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
-use runtime::informer::Item;
-use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -24,6 +22,8 @@ use crate::controller_table::ControllerDescriptor;
 use crate::metadata::Metadata;
 use crate::signers::{SignToken, TokenSubject};
 use machinery::PolicyRule;
+use runtime::informer::Item;
+use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request};
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "serviceaccount-token-controller",

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, Service};
-use runtime::informer::{Indexer, Item, NoSuchIndex, ObjectDecodeError, ObjectEvent};
-use runtime::{Lister, Mapper, Predicate, Request};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::controller_context::ControllerContext;
 use crate::endpoint_pod::EndpointPod;
 use crate::service_view::ServiceView;
+use runtime::informer::{Indexer, Item, NoSuchIndex, ObjectDecodeError, ObjectEvent};
+use runtime::{Lister, Mapper, Predicate, Request};
 
 /// The index of pods by each of their labels.
 const LABEL_INDEX: &str = "label";

@@ -1,17 +1,17 @@
 //! [`TriggerTimes`]: the annotation `endpoints.kubernetes.io/last-change-trigger-time` of endpoints,
 //! from which the time between a change of a pod and that of the endpoints is measured.
 //!
-//! Upstream: staging/src/k8s.io/endpointslice/util/trigger_time_tracker.go
+//! Upstream: `staging/src/k8s.io/endpointslice/util/trigger_time_tracker.go`
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use runtime::ObjectKey;
 
 use crate::endpoint_pod::EndpointPod;
 use crate::service_view::ServiceView;
+use runtime::ObjectKey;
 
 /// The name of the annotation.
 pub(crate) const ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";

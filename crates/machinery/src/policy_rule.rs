@@ -51,7 +51,7 @@ impl PolicyRule {
 
     /// Whether the rule allows `verb` on a resource; the subresource may be empty.
     ///
-    /// Upstream: apis/rbac/v1/evaluation_helpers.go
+    /// Upstream: `apis/rbac/v1/evaluation_helpers.go`
     pub fn allows(&self, verb: &str, group: &str, resource: &str, subresource: &str) -> bool {
         let has = |values: &[&str], value: &str| values.iter().any(|it| *it == "*" || *it == value);
         has(self.verbs, verb)

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use runtime::informer::{Item, NoSuchIndex, ObjectEvent};
-use runtime::{Client, Lister, Mapper, Predicate, Request};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
@@ -13,6 +11,8 @@ use crate::controller_context::ControllerContext;
 use crate::endpoints::subsets::TargetRef;
 use crate::metadata::Metadata;
 use crate::service_pods::decode;
+use runtime::informer::{Item, NoSuchIndex, ObjectEvent};
+use runtime::{Client, Lister, Mapper, Predicate, Request};
 
 pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use apiserver::auth::authentication::User;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube_client::api::PostParams;
 use kube_client::{Api, Client, Config};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
-use runtime::reconcile_history::ReconcileOutcome;
 use serde_json::{Value, json};
-use testenv::TestEnv;
 use x509_parser::pem::parse_x509_pem;
 
 use crate::plane::Plane;
+use apiserver::auth::authentication::User;
+use runtime::reconcile_history::ReconcileOutcome;
+use testenv::TestEnv;
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
