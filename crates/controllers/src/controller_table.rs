@@ -59,6 +59,9 @@ pub const CONTROLLERS: &[&ControllerDescriptor] = &[
     &crate::ephemeral_volume::CONTROLLER,
     &crate::stateful_set::CONTROLLER,
     &crate::daemon_set::CONTROLLER,
+    &crate::certificate_approver::CONTROLLER,
+    &crate::certificate_signer::CONTROLLER,
+    &crate::certificate_cleaner::CONTROLLER,
 ];
 
 /// A user and its permissions.

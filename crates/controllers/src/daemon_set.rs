@@ -239,7 +239,7 @@ impl Reconcile<'_> {
         // The cache shows what was created and deleted.
         *pods = self.cx.claim_pods(self.owner, self.selector).await?;
         match created {
-            Err(error) if pod_control::is_namespace_terminating(&error) => {}
+            Err(error) if api_requests::is_namespace_terminating(&error) => {}
             created => created?,
         }
         Ok(deleted?)

@@ -33,6 +33,7 @@ use crate::trigger_time::{TriggerTimes, annotate};
 use machinery::PolicyRule;
 use runtime::informer::ObjectEvent;
 use runtime::informer::work_queue::RateLimits;
+use runtime::kube_client;
 use runtime::recorder::{EventType, Recorder};
 use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request};
 use slice::{
@@ -389,7 +390,7 @@ impl State {
 }
 
 /// A failed request.
-pub(crate) fn failed(what: &str, error: &runtime::kube_client::Error) -> Failure {
+pub(crate) fn failed(what: &str, error: &kube_client::Error) -> Failure {
     Failure::transient(format!("{what}: {}", message(error)))
 }
 

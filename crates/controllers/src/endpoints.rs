@@ -25,7 +25,7 @@ use machinery::PolicyRule;
 use runtime::informer::ObjectEvent;
 use runtime::recorder::{EventType, Recorder};
 use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request};
-use subsets::{Address, Port, Subset, TargetRef};
+use subsets::{Address, EndpointPort, Subset, TargetRef};
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "endpoints-controller",
@@ -140,12 +140,12 @@ fn desired_subsets(service: &ServiceView, pods: &[Arc<EndpointPod>]) -> Vec<Subs
             continue;
         }
         let Some(address) = address(service, pod) else { continue };
-        let ports: Vec<Port> = service
+        let ports: Vec<EndpointPort> = service
             .spec
             .ports
             .iter()
             .filter_map(|port| {
-                Some(Port {
+                Some(EndpointPort {
                     name: port.name.clone(),
                     port: pod.port_for(port)?,
                     protocol: port.protocol.clone(),

@@ -61,6 +61,10 @@ mod node_matching;
 mod controller_history;
 mod stateful_set;
 mod daemon_set;
+mod certificate_request;
+mod certificate_approver;
+mod certificate_signer;
+mod certificate_cleaner;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::api_requests;
+use crate::api_requests::{self, is_namespace_terminating};
 use crate::metadata::{Metadata, OwnerReference};
 use crate::slow_start::{self, MAX_CONCURRENT};
 use runtime::Client;
@@ -221,11 +221,4 @@ impl PodControl {
 /// The path of the pods of a namespace.
 pub(crate) fn collection(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/pods")
-}
-
-/// Whether an object was refused because its namespace is being deleted.
-pub(crate) fn is_namespace_terminating(error: &kube_client::Error) -> bool {
-    let kube_client::Error::Api(status) = error else { return false };
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
 }

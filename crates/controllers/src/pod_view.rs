@@ -30,7 +30,7 @@ pub(crate) struct PodSpecView {
     pub node_name: String,
     /// `Always`, `OnFailure` or `Never`.
     pub restart_policy: String,
-    /// The host name; that of a pod of a StatefulSet is its name.
+    /// The host name; that of a pod of a `StatefulSet` is its name.
     pub hostname: String,
 }
 

@@ -141,7 +141,7 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
     }
     let resolved = cx.resolve_revisions(&set, &revision_owner, &mut revisions).await;
     let resolved = match resolved {
-        Err(error) if pod_control::is_namespace_terminating(&error) => return Ok(Action::Done),
+        Err(error) if api_requests::is_namespace_terminating(&error) => return Ok(Action::Done),
         resolved => resolved?,
     };
     let rollout = Rollout { cx: &cx, set: &set, owner: &owner, revisions: &resolved };
@@ -159,7 +159,7 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
     cx.history.truncate(&revisions, limit, is_live).await?;
     match failed {
         // Nothing can be created there any more, which is not an error of the set.
-        Some(SetError::Api(error)) if pod_control::is_namespace_terminating(&error) => {
+        Some(SetError::Api(error)) if api_requests::is_namespace_terminating(&error) => {
             Ok(Action::Done)
         }
         Some(error) => Err(error.into()),

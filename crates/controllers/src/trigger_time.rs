@@ -1,7 +1,7 @@
 //! [`TriggerTimes`]: the annotation `endpoints.kubernetes.io/last-change-trigger-time` of endpoints,
 //! from which the time between a change of a pod and that of the endpoints is measured.
 //!
-//! Upstream: staging/src/k8s.io/endpointslice/util/trigger_time_tracker.go
+//! Upstream: `staging/src/k8s.io/endpointslice/util/trigger_time_tracker.go`
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};

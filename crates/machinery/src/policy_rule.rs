@@ -17,6 +17,8 @@ pub struct PolicyRule {
     pub resources: &'static [&'static str],
     /// The verbs.
     pub verbs: &'static [&'static str],
+    /// The names of the objects; all objects if it is empty.
+    pub names: &'static [&'static str],
 }
 
 impl PolicyRule {
@@ -26,12 +28,30 @@ impl PolicyRule {
         resources: &'static [&'static str],
         verbs: &'static [&'static str],
     ) -> Self {
-        Self { groups, resources, verbs }
+        Self { groups, resources, verbs, names: &[] }
+    }
+
+    /// The same rule for the objects with these names only.
+    ///
+    /// ```
+    /// # use machinery::PolicyRule;
+    /// let rule = PolicyRule::new(&[""], &["configmaps"], &["get"]).for_names(&["settings"]);
+    /// assert!(rule.allows_name("settings") && !rule.allows_name("other"));
+    /// ```
+    #[must_use]
+    pub const fn for_names(mut self, names: &'static [&'static str]) -> Self {
+        self.names = names;
+        self
+    }
+
+    /// Whether the rule is about objects with this name.
+    pub fn allows_name(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.contains(&name)
     }
 
     /// Whether the rule allows `verb` on a resource; the subresource may be empty.
     ///
-    /// Upstream: apis/rbac/v1/evaluation_helpers.go
+    /// Upstream: `apis/rbac/v1/evaluation_helpers.go`
     pub fn allows(&self, verb: &str, group: &str, resource: &str, subresource: &str) -> bool {
         let has = |values: &[&str], value: &str| values.iter().any(|it| *it == "*" || *it == value);
         has(self.verbs, verb)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Context;
 use super::view::{PodView, SetView};
+use crate::api_requests;
 use crate::controller_history::{REVISION_LABEL, RevisionOwner, RevisionView, live_revisions};
 use crate::pod_control;
 use runtime::{Failure, kube_client};
@@ -39,7 +40,7 @@ impl Context {
         let mut collisions = set.status.collision_count.unwrap_or(0);
         let found = self.history.update_revision(owner, &mut revisions, &mut collisions).await;
         let current = match found {
-            Err(error) if pod_control::is_namespace_terminating(&error) => return Ok(None),
+            Err(error) if api_requests::is_namespace_terminating(&error) => return Ok(None),
             found => found?,
         };
         // It is the last one.

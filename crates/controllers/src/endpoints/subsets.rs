@@ -19,7 +19,7 @@ pub(crate) struct Subset {
     pub not_ready_addresses: Vec<Address>,
     /// The ports of each address.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ports: Vec<Port>,
+    pub ports: Vec<EndpointPort>,
 }
 
 /// An address, ordered by IP and uid.
@@ -56,7 +56,7 @@ pub(crate) struct TargetRef {
 /// A port of all addresses of a subset.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Port {
+pub(crate) struct EndpointPort {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     pub port: i32,
@@ -81,11 +81,12 @@ impl Address {
 pub(crate) fn repack(subsets: &[Subset]) -> Vec<Subset> {
     let mut addresses: BTreeMap<AddressKey<'_>, &Address> = BTreeMap::new();
     // `None` for addresses without a port.
-    let mut by_port: BTreeMap<Option<&Port>, BTreeMap<AddressKey<'_>, bool>> = BTreeMap::new();
+    let mut by_port: BTreeMap<Option<&EndpointPort>, BTreeMap<AddressKey<'_>, bool>> =
+        BTreeMap::new();
     for subset in subsets {
         let ready = subset.addresses.iter().map(|address| (address, true));
         let not_ready = subset.not_ready_addresses.iter().map(|address| (address, false));
-        let ports: Vec<Option<&Port>> = match subset.ports.as_slice() {
+        let ports: Vec<Option<&EndpointPort>> = match subset.ports.as_slice() {
             [] => vec![None],
             ports => ports.iter().map(Some).collect(),
         };
@@ -98,7 +99,8 @@ pub(crate) fn repack(subsets: &[Subset]) -> Vec<Subset> {
             }
         }
     }
-    let mut by_addresses: BTreeMap<Vec<(AddressKey<'_>, bool)>, Vec<Port>> = BTreeMap::new();
+    let mut by_addresses: BTreeMap<Vec<(AddressKey<'_>, bool)>, Vec<EndpointPort>> =
+        BTreeMap::new();
     for (port, known) in by_port {
         let ports = by_addresses.entry(known.into_iter().collect()).or_default();
         ports.extend(port.cloned());
@@ -157,8 +159,8 @@ mod tests {
         Address { ip: ip.to_owned(), ..Address::default() }
     }
 
-    fn port(port: i32) -> Port {
-        Port { port, protocol: "TCP".to_owned(), ..Port::default() }
+    fn port(port: i32) -> EndpointPort {
+        EndpointPort { port, protocol: "TCP".to_owned(), ..EndpointPort::default() }
     }
 
     fn subset(ready: &[&str], not_ready: &[&str], ports: &[i32]) -> Subset {

@@ -85,7 +85,7 @@ impl Rollout<'_> {
             // Another pod has the name: one that the cache does not show yet, or a foreign one.
             Err(error) if api_requests::has_reason(&error, "AlreadyExists") => Err(error.into()),
             Err(error) => {
-                let is_event = !pod_control::is_namespace_terminating(&error);
+                let is_event = !api_requests::is_namespace_terminating(&error);
                 let error = SetError::Api(error);
                 if is_event {
                     self.record_pod(Verb::Create, &name, Some(&error));
@@ -203,7 +203,7 @@ impl Rollout<'_> {
                 self.record(EventType::Normal, "SuccessfulCreate", &message);
             }
             Err(error) if api_requests::has_reason(error, "AlreadyExists") => {}
-            Err(error) if pod_control::is_namespace_terminating(error) => {}
+            Err(error) if api_requests::is_namespace_terminating(error) => {}
             Err(error) => {
                 let error = api_requests::message(error);
                 let message = format!(

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use machinery::{Value, json};
-
 use crate::plane::{PODS, Plane, condition};
+use machinery::{Value, json};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 const CONTROLLERS: [&str; 3] =

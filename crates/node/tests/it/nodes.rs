@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use machinery::json;
-
 use crate::plane::{Plane, condition};
+use machinery::json;
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/sampan-0";
 

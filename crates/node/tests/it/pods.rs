@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use machinery::{Value, json};
-
 use crate::plane::{PODS, Plane, condition};
+use machinery::{Value, json};
 
 #[tokio::test]
 async fn a_bound_pod_becomes_running_by_one_write() {

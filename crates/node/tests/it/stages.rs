@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use machinery::{Value, json};
-
 use crate::plane::{PODS, Plane, condition};
+use machinery::{Value, json};
 
 const STAGES: &str = "/apis/kwok.x-k8s.io/v1alpha1/stages";
 

@@ -38,13 +38,22 @@ impl Authorizer for FixedRoles {
         let Some(target) = attributes.resource else { return Decision::no_opinion("").into() };
         let is_allowed = self.of(attributes.user).iter().any(|rule| {
             rule.allows(attributes.verb, target.group, target.resource, target.subresource)
+                && rule.allows_name(target.name)
         });
         if is_allowed { Decision::allow().into() } else { Decision::no_opinion("").into() }
     }
 
     fn rules(&self, user: &User, _: &str, rules: &mut Rules) {
         rules.resources.extend(self.of(user).iter().map(|rule| {
-            json!({"verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources})
+            let mut listed = json!({
+                "verbs": rule.verbs,
+                "apiGroups": rule.groups,
+                "resources": rule.resources,
+            });
+            if !rule.names.is_empty() {
+                listed["resourceNames"] = json!(rule.names);
+            }
+            listed
         }));
     }
 }
@@ -57,7 +66,9 @@ mod tests {
     #[test]
     fn a_user_may_do_what_the_rules_of_its_name_allow() {
         let rule = PolicyRule::new(&[""], &["pods"], &["create"]);
-        let roles = FixedRoles::new([("scheduler".to_owned(), vec![rule])]);
+        let named = PolicyRule::new(&[""], &["pods"], &["get"]).for_names(&["a"]);
+        let roles = [("scheduler".to_owned(), vec![rule]), ("reader".to_owned(), vec![named])];
+        let roles = FixedRoles::new(roles);
         let allows = |name: &str, verb: &str| {
             let user = User::authenticated(name, "", Vec::new());
             let pods = ResourceAttributes { resource: "pods", ..ResourceAttributes::default() };
@@ -68,6 +79,7 @@ mod tests {
             decision.is_allowed()
         };
         assert!(allows("scheduler", "create"));
+        assert!(!allows("reader", "get"));
         assert!(!allows("scheduler", "delete"));
         assert!(!allows("somebody", "create"));
     }

@@ -171,9 +171,9 @@ mod tests {
         }
     }
 
-    fn check(secret: Option<ReferencedObject>, account_uid: &str, expect: Result<(), &str>) {
+    fn check(secret: Option<&ReferencedObject>, account_uid: &str, expect: Result<(), &str>) {
         let lookup = |resource: &str, _: &str, _: &str| match resource {
-            "secrets" => secret.clone(),
+            "secrets" => secret.cloned(),
             _ => Some(ReferencedObject { uid: account_uid.to_owned(), ..Default::default() }),
         };
         assert_eq!(claims().validate("t", &lookup), expect.map_err(str::to_owned));
@@ -183,13 +183,13 @@ mod tests {
     fn a_token_is_valid_while_its_secret_contains_it() {
         let token = BASE64_STANDARD.encode("t");
         let secret = ReferencedObject { token, ..ReferencedObject::default() };
-        check(Some(secret.clone()), "1", Ok(()));
+        check(Some(&secret), "1", Ok(()));
         let uid = "ServiceAccount UID (2) does not match claim (1)";
-        check(Some(secret.clone()), "2", Err(uid));
+        check(Some(&secret), "2", Err(uid));
         check(None, "1", Err("Token has been invalidated"));
         let deleted = ReferencedObject { deletion_timestamp: Some(1), ..secret };
-        check(Some(deleted), "1", Err("Token has been invalidated"));
-        check(Some(ReferencedObject::default()), "1", Err("Token does not match server's copy"));
+        check(Some(&deleted), "1", Err("Token has been invalidated"));
+        check(Some(&ReferencedObject::default()), "1", Err("Token does not match server's copy"));
     }
 
     #[test]
