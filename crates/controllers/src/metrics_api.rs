@@ -115,7 +115,9 @@ impl std::fmt::Debug for MetricsApi {
 }
 
 fn list(kind: &str, items: Vec<Value>) -> Value {
-    json!({"kind": kind, "apiVersion": "metrics.k8s.io/v1beta1", "metadata": {}, "items": items})
+    let mut list = json!({"kind": kind, "apiVersion": "metrics.k8s.io/v1beta1", "metadata": {}});
+    list["items"] = Value::Array(items);
+    list
 }
 
 /// The decoded value of a query parameter; empty if there is none.

@@ -109,11 +109,12 @@ impl MeasuredPod {
             let text = container.resources.requests.get(name)?;
             Quantity::parse(text).ok()
         };
-        let cpu = annotated(CPU_ANNOTATION).map(|it| it.milli_value()).unwrap_or_else(|| {
+        let cpu = annotated(CPU_ANNOTATION).map(|it| it.milli_value());
+        let cpu = cpu.unwrap_or_else(|| {
             requested("cpu").map_or(1, |request| (request.milli_value() / 10).max(1))
         });
-        let memory = annotated(MEMORY_ANNOTATION)
-            .map(|it| it.value())
+        let memory = annotated(MEMORY_ANNOTATION).map(|it| it.value());
+        let memory = memory
             .unwrap_or_else(|| requested("memory").map_or(1 << 20, |request| request.value() / 2));
         Usage { cpu, memory }
     }

@@ -120,6 +120,27 @@ async fn a_deployment_is_scaled_up_and_after_five_minutes_down() {
 }
 
 #[tokio::test]
+async fn an_autoscaler_without_a_change_writes_nothing() {
+    let plane = start().await;
+    create_deployment(&plane, 1).await;
+    create_pod(&plane, "a", "500m").await;
+    create_autoscaler(&plane, cpu_metric(50), Value::Null).await;
+    let before = until_condition(&plane, "ScalingActive", "ValidMetricFound").await;
+    let manager = plane.controllers().manager();
+    let reconciles = || manager.records("horizontal-pod-autoscaler-controller").len();
+    for _ in 0..5 {
+        let before = reconciles();
+        plane.advance(Duration::from_secs(15));
+        while reconciles() == before {
+            tokio::task::yield_now().await;
+        }
+    }
+    let after = plane.read(AUTOSCALER).await;
+    assert_eq!(after["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn a_behavior_limits_the_rate() {
     let plane = start().await;
     create_deployment(&plane, 1).await;
