@@ -4,8 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use runtime::client::{Connect, Identity};
-use runtime::{Manager, ManagerOptions};
 use tokio::task::JoinHandle;
 
 use crate::controller_context::ControllerContext;
@@ -13,6 +11,8 @@ use crate::controller_table::CONTROLLERS;
 use crate::metrics_api::MetricsApi;
 use crate::selection::Selection;
 use keel::{Clock, Entropy, Tasks, UncleanStop};
+use runtime::client::{Connect, Identity};
+use runtime::{Manager, ManagerOptions};
 
 /// The time limit for the controllers to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);

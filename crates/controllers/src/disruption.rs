@@ -20,10 +20,6 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use runtime::conditions::{self, NewCondition};
-use runtime::informer::{Indexer, Item, ObjectEvent};
-use runtime::recorder::{EventType, Recorder};
-use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request};
 use serde::Deserialize;
 
 use crate::api_requests;
@@ -38,6 +34,10 @@ use expected_pods::{CountError, ExpectedPods, PodControllers};
 use keel::Clock;
 use machinery::PolicyRule;
 use machinery::selector::LabelSelector;
+use runtime::conditions::{self, NewCondition};
+use runtime::informer::{Indexer, Item, ObjectEvent};
+use runtime::recorder::{EventType, Recorder};
+use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request};
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "disruption-controller",

@@ -6,9 +6,6 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use runtime::informer::{Item, ObjectEvent};
-use runtime::recorder::{EventType, Recorder};
-use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -19,6 +16,9 @@ use crate::metadata::{Metadata, OwnerReference};
 use crate::object_reference::object_reference;
 use crate::pod_claims::{ClaimingPod, EphemeralSource};
 use machinery::PolicyRule;
+use runtime::informer::{Item, ObjectEvent};
+use runtime::recorder::{EventType, Recorder};
+use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request};
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "ephemeral-volume-controller",

@@ -24,9 +24,6 @@ use std::time::Duration;
 use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, MetricStatus,
 };
-use runtime::informer::{Item, ObjectEvent};
-use runtime::recorder::{EventType, Recorder};
-use runtime::{Action, Client, Controller, Failure, Lister, Predicate, Request};
 use serde_json::Value;
 
 use crate::api_requests;
@@ -41,6 +38,9 @@ use metric_proposal::{MetricEvaluator, status_of};
 use metric_samples::{ScaledPod, milli_value};
 use metrics_client::MetricsClient;
 use replica_calculator::{Tolerances, Workload};
+use runtime::informer::{Item, ObjectEvent};
+use runtime::recorder::{EventType, Recorder};
+use runtime::{Action, Client, Controller, Failure, Lister, Predicate, Request};
 use status::Conditions;
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {

@@ -25,7 +25,6 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request as HttpRequest, Response};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use runtime::{Action, Client, Controller, Failure, Lister, Predicate, Request};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -34,6 +33,7 @@ use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
 use machinery::PolicyRule;
 use machinery::selector::LabelSelector;
+use runtime::{Action, Client, Controller, Failure, Lister, Predicate, Request};
 use usage::UsageSource;
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {

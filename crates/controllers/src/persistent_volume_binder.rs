@@ -22,15 +22,15 @@ mod writes;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
-use runtime::informer::{Item, SharedInformer};
-use runtime::recorder::{EventType, Recorder};
-use runtime::{Client, Controller, Lister, Mapper, Predicate, Request};
 use tokio::sync::mpsc;
 
 use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
 use crate::pod_claims::PodClaims;
 use machinery::PolicyRule;
+use runtime::informer::{Item, SharedInformer};
+use runtime::recorder::{EventType, Recorder};
+use runtime::{Client, Controller, Lister, Mapper, Predicate, Request};
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "persistentvolume-binder-controller",

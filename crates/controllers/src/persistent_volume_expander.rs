@@ -10,8 +10,6 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use runtime::recorder::{EventType, Recorder};
-use runtime::{Action, Client, Controller, Failure, Lister, Request};
 use serde_json::{Value, json};
 
 use crate::api_requests;
@@ -22,6 +20,8 @@ use crate::time;
 use keel::Clock;
 use machinery::PolicyRule;
 use machinery::quantity::Quantity;
+use runtime::recorder::{EventType, Recorder};
+use runtime::{Action, Client, Controller, Failure, Lister, Request};
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "persistentvolume-expander-controller",

@@ -1,12 +1,12 @@
 //! The claims that pods use: an index of pods, and the part of pods that names them.
 
 use k8s_openapi::api::core::v1::Pod;
-use runtime::informer::{Item, SharedInformer};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::controller_context::ControllerContext;
 use crate::metadata::Metadata;
+use runtime::informer::{Item, SharedInformer};
 
 /// The index of pods by the `namespace/name` of the claims that they use.
 const POD_CLAIM_INDEX: &str = "claim";

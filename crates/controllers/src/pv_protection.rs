@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolume;
-use runtime::{Action, Client, Controller, Failure, Lister, Request};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -15,6 +14,7 @@ use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
 use crate::metadata::Metadata;
 use machinery::PolicyRule;
+use runtime::{Action, Client, Controller, Failure, Lister, Request};
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "persistentvolume-protection-controller",

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,6 +15,7 @@ use crate::controller_table::ControllerDescriptor;
 use crate::metadata::Metadata;
 use crate::pod_claims::{ClaimingPod, PodClaims, claim_keys};
 use machinery::PolicyRule;
+use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request};
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "persistentvolumeclaim-protection-controller",

@@ -2,13 +2,13 @@
 
 use http::Method;
 use k8s_openapi::api::autoscaling::v1::Scale;
-use runtime::Client;
-use runtime::client::{Mapping, RestMapper, RestMapperError};
-use runtime::kube_client;
 
 use crate::api_requests;
 use keel::Clock;
 use machinery::{GroupKind, GroupVersion, GroupVersionKind};
+use runtime::Client;
+use runtime::client::{Mapping, RestMapper, RestMapperError};
+use runtime::kube_client;
 
 /// See the [module documentation](self).
 pub(crate) struct ScaleClient {

@@ -7,13 +7,13 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::ReplicationController;
 use k8s_openapi::api::policy::v1::PodDisruptionBudgetSpec;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use runtime::Lister;
 use serde::Deserialize;
 
 use crate::controller_context::ControllerContext;
 use crate::metadata::{Metadata, OwnerReference};
 use crate::pod_view::PodView;
 use crate::scale_client::{ScaleClient, ScaleError};
+use runtime::Lister;
 
 /// The number of pods that should exist, and that should be healthy.
 pub(super) struct ExpectedPods {

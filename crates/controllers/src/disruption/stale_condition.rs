@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use runtime::informer::ObjectEvent;
-use runtime::{Action, Client, Controller, Failure, Lister, Predicate, Request};
 use serde_json::{Value, json};
 
 use crate::api_requests;
@@ -13,6 +11,8 @@ use crate::controller_context::ControllerContext;
 use crate::pod_view::PodView;
 use crate::time;
 use keel::Clock;
+use runtime::informer::ObjectEvent;
+use runtime::{Action, Client, Controller, Failure, Lister, Predicate, Request};
 
 /// The time within which a pod with the condition must be deleted.
 const TIMEOUT: Duration = Duration::from_mins(2);

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use runtime::Client;
-use runtime::kube_client;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -16,6 +14,8 @@ use crate::scale_client::ScaleClient;
 use crate::time::to_timestamp;
 use machinery::go_duration;
 use machinery::selector::LabelSelector;
+use runtime::Client;
+use runtime::kube_client;
 
 /// The window of custom metrics that name none.
 const DEFAULT_WINDOW: Duration = Duration::from_mins(1);

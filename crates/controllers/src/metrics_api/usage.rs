@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use runtime::Lister;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,6 +15,7 @@ use crate::time;
 use keel::Clock;
 use machinery::quantity::Quantity;
 use machinery::selector::LabelSelector;
+use runtime::Lister;
 
 const CPU_ANNOTATION: &str = "kwok.x-k8s.io/usage-cpu";
 const MEMORY_ANNOTATION: &str = "kwok.x-k8s.io/usage-memory";

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
-use runtime::recorder::EventType;
-use runtime::{Action, Failure, Request};
 use serde_json::json;
 
 use super::{
     BIND_COMPLETED, BOUND_BY_CONTROLLER, Binder, Claim, DEFAULT_CLASS, SELECTED_NODE, Volume,
     annotation, class_of_claim, has_class, matching,
 };
+use runtime::recorder::EventType;
+use runtime::{Action, Failure, Request};
 
 pub(super) async fn reconcile(request: Request, cx: Arc<Binder>) -> Result<Action, Failure> {
     let Some(claim) = cx.claims.get_key(&request)? else { return Ok(Action::Done) };

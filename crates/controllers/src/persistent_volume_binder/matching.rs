@@ -3,11 +3,11 @@
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as QuantityText;
-use runtime::{Failure, Lister};
 
 use super::{AVAILABLE_CLASS_INDEX, CLAIM_INDEX, Volume, class_of_claim, class_of_volume};
 use crate::label_selector;
 use machinery::quantity::Quantity;
+use runtime::{Failure, Lister};
 
 type Amounts = std::collections::BTreeMap<String, QuantityText>;
 

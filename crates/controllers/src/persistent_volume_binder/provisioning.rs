@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
-use runtime::recorder::EventType;
-use runtime::{Action, Failure, Request};
 use serde_json::{Value, json};
 
 use super::writes::claim_reference;
@@ -15,6 +13,8 @@ use super::{
     SIMULATED_PROVISIONER, annotation, class_of_claim, matching,
 };
 use crate::api_requests;
+use runtime::recorder::EventType;
+use runtime::{Action, Failure, Request};
 
 /// The name of the default class of a new plane.
 pub(super) const STANDARD_CLASS: &str = "standard";

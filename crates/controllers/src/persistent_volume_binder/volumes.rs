@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
-use runtime::recorder::EventType;
-use runtime::{Action, Failure, Request};
 
 use super::{Binder, Claim, PROVISIONED_BY, SIMULATED_PROVISIONER, Volume, annotation, matching};
 use crate::api_requests;
+use runtime::recorder::EventType;
+use runtime::{Action, Failure, Request};
 
 pub(super) async fn reconcile(request: Request, cx: Arc<Binder>) -> Result<Action, Failure> {
     let Some(volume) = cx.volumes.get_key(&request)? else { return Ok(Action::Done) };

@@ -1,11 +1,11 @@
 //! The writes of the binder. Each is conditional on the state that was read.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use runtime::Failure;
 use serde_json::{Value, json};
 
 use super::{BIND_COMPLETED, BOUND_BY_CONTROLLER, Binder, Claim, Volume, annotation, matching};
 use crate::api_requests;
+use runtime::Failure;
 
 /// A reference to a claim in a volume.
 pub(super) fn claim_reference(claim: &PersistentVolumeClaim) -> Value {

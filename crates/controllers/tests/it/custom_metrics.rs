@@ -4,9 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use testenv::TestEnv;
 
 use crate::plane::Plane;
+use testenv::TestEnv;
 
 const AUTOSCALERS: &str = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
 
