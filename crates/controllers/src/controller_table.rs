@@ -8,7 +8,7 @@ use crate::horizontal_pod_autoscaler;
 use crate::metrics_api;
 use crate::{
     ephemeral_volume, persistent_volume_binder, persistent_volume_expander, pv_protection,
-    pvc_protection,
+    pvc_protection, vac_protection,
 };
 use machinery::PolicyRule;
 use runtime::client::Identity;
@@ -42,6 +42,7 @@ pub const CONTROLLERS: &[&ControllerDescriptor] = &[
     &persistent_volume_expander::CONTROLLER,
     &pvc_protection::CONTROLLER,
     &pv_protection::CONTROLLER,
+    &vac_protection::CONTROLLER,
     &ephemeral_volume::CONTROLLER,
 ];
 

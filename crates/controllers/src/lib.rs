@@ -26,8 +26,10 @@ pub mod metrics_api;
 mod pod_claims;
 mod persistent_volume_binder;
 mod persistent_volume_expander;
+mod protection_finalizer;
 mod pvc_protection;
 mod pv_protection;
+mod vac_protection;
 mod ephemeral_volume;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};

@@ -157,6 +157,21 @@ async fn a_behavior_limits_the_rate() {
 }
 
 #[tokio::test]
+async fn the_usage_of_one_container_decides() {
+    let plane = start().await;
+    create_deployment(&plane, 1).await;
+    create_pod(&plane, "a", "900m").await;
+    let metric = json!({"type": "ContainerResource", "containerResource": {"name": "cpu",
+        "container": "c", "target": {"type": "Utilization", "averageUtilization": 30}}});
+    create_autoscaler(&plane, metric, Value::Null).await;
+    until_replicas(&plane, 3).await;
+    let message = "New size: 3; reason: cpu container resource utilization (percentage of request) \
+        above target";
+    assert_eq!(until_event(&plane, "SuccessfulRescale").await, message);
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn replicas_outside_of_the_limits_are_corrected_without_metrics() {
     let plane = start().await;
     create_deployment(&plane, 9).await;
