@@ -139,8 +139,8 @@ enum Mutate {
     Infallible(fn(&Attributes<'_>, &mut Object)),
     /// Sets fields, or rejects the request.
     Fallible(fn(&Attributes<'_>, &mut Object) -> Result<(), Status>),
-    /// Sets fields, or rejects the request after calling the authorizers.
-    Authorizing(for<'a> fn(&'a Attributes<'a>, &'a mut Object) -> AdmissionFuture<'a, ()>),
+    /// The same, after waiting for the authorizers or for another object.
+    Waiting(for<'a> fn(&'a Attributes<'a>, &'a mut Object) -> AdmissionFuture<'a, ()>),
 }
 
 /// The validating function of a plugin.
@@ -158,7 +158,7 @@ use Validate::{Immediate, Waiting};
 const MUTATING: &[(Plugin, Mutate)] = &[
     (Plugin::NamespaceLifecycle, Fallible(namespace_lifecycle::mutate)),
     (Plugin::LimitRanger, Fallible(limit_ranger::mutate)),
-    (Plugin::ServiceAccount, Fallible(service_account::mutate)),
+    (Plugin::ServiceAccount, Mutate::Waiting(service_account::mutate)),
     (Plugin::TaintNodesByCondition, Infallible(taint_nodes_by_condition::mutate)),
     (Plugin::AlwaysPullImages, Infallible(always_pull_images::mutate)),
     (Plugin::Priority, Fallible(priority::mutate)),
@@ -167,7 +167,7 @@ const MUTATING: &[(Plugin, Mutate)] = &[
     (Plugin::StorageObjectInUseProtection, Infallible(storage_object_in_use_protection::mutate)),
     (Plugin::RuntimeClass, Fallible(runtime_class::mutate)),
     (Plugin::DefaultIngressClass, Infallible(default_ingress_class::mutate)),
-    (Plugin::Initializers, Mutate::Authorizing(initializers::mutate)),
+    (Plugin::Initializers, Mutate::Waiting(initializers::mutate)),
 ];
 
 /// The plugins that validate objects, in Kubernetes' order. Quotas are not in the list: they are
@@ -337,7 +337,7 @@ async fn mutate_once(
         match mutate {
             Infallible(mutate) => mutate(attributes, object),
             Fallible(mutate) => mutate(attributes, object)?,
-            Mutate::Authorizing(mutate) => mutate(attributes, object).await?,
+            Mutate::Waiting(mutate) => mutate(attributes, object).await?,
         }
     }
     let mut policy_changed = false;

@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use keel::{Timestamp, create_private_directory, restrict_access, write_private};
-use tls::{Certified, IssueError, LoadError};
+use keel::{Entropy, Timestamp, create_private_directory, restrict_access, write_private};
+use tls::{CertificateTemplate, Certified, IssueError, LoadError, RequestError};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -19,6 +19,12 @@ const AUTHORITY_LIFETIME: Duration = DAY.saturating_mul(3650);
 /// The lifetime of other certificates. Serving certificates are issued at each start, client
 /// certificates on request.
 const LEAF_LIFETIME: Duration = DAY.saturating_mul(366);
+
+/// The time before its creation from which a certificate for a request is valid.
+const BACKDATE: Duration = Duration::from_mins(5);
+
+/// A lifetime that is not shortened by [`BACKDATE`].
+const SHORT_LIFETIME: Duration = Duration::from_hours(8);
 
 /// The common name of every plane's authority.
 const AUTHORITY_NAME: &str = "sampan-ca";
@@ -53,6 +59,12 @@ pub enum Error {
     /// Not expected.
     #[error("cannot issue a certificate")]
     Issue(#[from] IssueError),
+    /// Correct the certificate signing request.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// Replace the authority.
+    #[error("the signer has expired")]
+    Expired,
 }
 
 impl Authority {
@@ -119,6 +131,36 @@ impl Authority {
     /// A client certificate for a user in these groups.
     pub fn client(&self, user: &str, groups: &[&str], now: Timestamp) -> Result<Certified, Error> {
         Ok(self.0.client(user, groups, now, LEAF_LIFETIME)?)
+    }
+
+    /// A certificate for a certificate signing request in PEM, with these usages.
+    ///
+    /// Upstream: pkg/controller/certificates/authority, `PermissiveSigningPolicy`
+    pub fn sign_request(
+        &self,
+        request: &[u8],
+        usages: &[String],
+        lifetime: Duration,
+        now: Timestamp,
+        entropy: &Entropy,
+    ) -> Result<String, Error> {
+        let mut serial = [0; 16];
+        entropy.fill(&mut serial);
+        // The end of a short lifetime is exact.
+        let end =
+            if lifetime < SHORT_LIFETIME { now + lifetime } else { now + lifetime - BACKDATE };
+        let last = self.0.not_after().unwrap_or(end);
+        if now >= last {
+            return Err(Error::Expired);
+        }
+        let usages = usages.to_vec();
+        let template = CertificateTemplate {
+            serial,
+            usages,
+            not_before: now - BACKDATE,
+            not_after: end.min(last),
+        };
+        Ok(self.0.sign_request(request, &template)?)
     }
 }
 

@@ -68,6 +68,9 @@ pub struct Config {
     pub enabled_plugins: Vec<String>,
     /// Default admission plugins that are disabled.
     pub disabled_plugins: Vec<String>,
+    /// Whether the service account of a pod must exist, as in Kubernetes. Set it if a controller
+    /// creates the account `default` of each namespace.
+    pub require_service_accounts: bool,
     /// The services that are functions of this process, for aggregated APIs.
     pub in_process_services: InProcessServices,
     /// The maximum number of concurrent reads.
@@ -95,6 +98,7 @@ impl Default for Config {
             service_cidr: "10.0.0.0/24".to_owned(),
             enabled_plugins: Vec::new(),
             disabled_plugins: Vec::new(),
+            require_service_accounts: false,
             in_process_services: InProcessServices::default(),
             max_reads: 400,
             max_writes: 200,

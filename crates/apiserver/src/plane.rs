@@ -82,11 +82,7 @@ impl Plane {
     ) -> Option<ReferencedObject> {
         let catalog = self.storage.catalog.load();
         let served = catalog.resource("", resource)?;
-        let object = served.cache.get(&served.key(namespace, name))?.object_as_stored();
-        let deletion_timestamp = object.deletion_timestamp().and_then(machinery::timestamp::parse);
-        Some(ReferencedObject {
-            uid: object.uid().to_owned(),
-            deletion_timestamp: deletion_timestamp.map(|(seconds, _)| seconds),
-        })
+        let entry = served.cache.get(&served.key(namespace, name))?;
+        Some(ReferencedObject::of(&entry.object_as_stored()))
     }
 }

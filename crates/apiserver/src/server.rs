@@ -1,6 +1,7 @@
 //! [`Server`]: starts and stops a plane.
 
 pub mod bootstrap;
+pub mod signing_keys;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -44,6 +45,7 @@ use crate::storage::hooks::Hooks;
 use crate::storage::service_resolver::ResolvedServices;
 use keel::{Entropy, Offload, Tasks, UncleanStop};
 use schema::PatternPool;
+use signing_keys::SigningKeys;
 use store::{Embedded, Memory, Options, Store};
 use tls::{Certified, Identity};
 use types::Resource;
@@ -127,7 +129,11 @@ impl Server {
         open_keys: fn(&Config) -> Result<Keys, Error>,
     ) -> Result<Self, Error> {
         // Before anything is opened, so that an invalid configuration is reported at once.
-        let plugins = Plugins::select(&config.enabled_plugins, &config.disabled_plugins)?;
+        let plugins = Plugins::select(
+            &config.enabled_plugins,
+            &config.disabled_plugins,
+            config.require_service_accounts,
+        )?;
         let service_allocator = ServiceAllocator::new(&config.service_cidr)?;
         let listener = match config.listen {
             Some(address) => Some(bind(address).await?),
@@ -181,6 +187,11 @@ impl Server {
     pub fn admin(&self) -> Result<Certified, certificates::Error> {
         let now = self.chain.plane.storage.clock.now();
         self.chain.plane.authority.client("sampan-admin", &masters::GROUPS, now)
+    }
+
+    /// Signs with the keys of the plane, for controllers that must not have the keys.
+    pub fn signing_keys(&self) -> SigningKeys {
+        SigningKeys::new(Arc::clone(&self.chain.plane))
     }
 
     /// An in-process client of a member of `system:masters`.

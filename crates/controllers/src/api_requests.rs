@@ -2,11 +2,13 @@
 
 use http::header::CONTENT_TYPE;
 use http::{Method, Request};
+use serde::Serialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::{Map, Value, json};
+
+use crate::metadata::Metadata;
 use runtime::Client;
 use runtime::kube_client;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
 /// The result of a request.
 pub(crate) type Result<T> = kube_client::Result<T>;
@@ -48,6 +50,28 @@ pub(crate) async fn strategic_merge<R: DeserializeOwned>(
     send(client, Method::PATCH, path, "application/strategic-merge-patch+json", patch).await
 }
 
+/// Replaces the status of the object with this metadata by a merge patch, which removes the fields
+/// that `new` does not have. Nothing changes if the object was replaced by another one.
+pub(crate) async fn patch_status(
+    client: &Client,
+    path: &str,
+    metadata: &Metadata,
+    old: &impl Serialize,
+    new: &impl Serialize,
+) -> Result<()> {
+    let value = |status: Value| match status {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    let old = value(serde_json::to_value(old).map_err(kube_client::Error::SerdeError)?);
+    let mut status = value(serde_json::to_value(new).map_err(kube_client::Error::SerdeError)?);
+    for field in old.into_iter().map(|(field, _)| field) {
+        status.entry(field).or_insert(Value::Null);
+    }
+    let patch = json!({"metadata": {"uid": metadata.uid}, "status": status});
+    merge::<IgnoredAny>(client, path, &patch).await.map(|_| ())
+}
+
 /// Deletes the object at `path` if it still has this uid.
 pub(crate) async fn delete(client: &Client, path: &str, uid: &str) -> Result<Value> {
     let options = json!({"preconditions": {"uid": uid}});
@@ -77,6 +101,13 @@ pub(crate) fn has_code(error: &kube_client::Error, code: u16) -> bool {
 /// Whether the server has refused a request with this reason.
 pub(crate) fn has_reason(error: &kube_client::Error, reason: &str) -> bool {
     matches!(error, kube_client::Error::Api(status) if status.reason == reason)
+}
+
+/// Whether the server has refused a creation because the namespace is being deleted.
+pub(crate) fn is_namespace_terminating(error: &kube_client::Error) -> bool {
+    let kube_client::Error::Api(status) = error else { return false };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 /// The message of the server, or of the connection to it.

@@ -1,13 +1,16 @@
 //! [`ControllerContext`]: what a controller gets when it starts.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::api::core::v1::Pod;
-use runtime::recorder::Recorder;
-use runtime::{Client, Lister, Manager};
 
 use crate::controller_manager::ControllerManagerOptions;
+use crate::resource_discovery::ResourceDiscovery;
 use keel::{Clock, Entropy, Tasks};
+use machinery::selector::FieldSelector;
+use runtime::informer::Selection;
+use runtime::recorder::Recorder;
+use runtime::{Client, Lister, Manager};
 
 /// See the [module documentation](self).
 pub(crate) struct ControllerContext {
@@ -21,12 +24,19 @@ pub(crate) struct ControllerContext {
     pub reader: Client,
     /// The settings of the plane.
     pub options: Arc<ControllerManagerOptions>,
+    /// The discovery, which the first controller that needs it starts.
+    pub shared_discovery: Arc<OnceLock<ResourceDiscovery>>,
 }
 
 impl ControllerContext {
     /// A recorder of events, whose source is this controller.
     pub(crate) fn recorder(&self) -> Recorder {
         self.manager.recorder_with(self.client.clone(), self.name)
+    }
+
+    /// The resources that the server serves.
+    pub(crate) fn discovery(&self) -> ResourceDiscovery {
+        self.shared_discovery.get_or_init(|| ResourceDiscovery::start(self)).clone()
     }
 
     /// The clock of the plane.
@@ -47,5 +57,14 @@ impl ControllerContext {
     /// A lister of pods that decodes only the fields of `T`.
     pub(crate) fn pods<T>(&self) -> Lister<T> {
         self.manager.informer::<Pod>().lister()
+    }
+}
+
+/// The objects of all namespaces whose `field` has this value, as a cache of their own.
+pub(crate) fn selecting_field(field: &str, value: &str) -> Selection {
+    let fields = FieldSelector::parse(&format!("{field}={value}"));
+    Selection {
+        fields: fields.expect("the field and its value are constants"),
+        ..Selection::default()
     }
 }

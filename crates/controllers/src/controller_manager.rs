@@ -10,6 +10,7 @@ use crate::controller_context::ControllerContext;
 use crate::controller_table::CONTROLLERS;
 use crate::metrics_api::MetricsApi;
 use crate::selection::Selection;
+use crate::signers::Signers;
 use keel::{Clock, Entropy, Tasks, UncleanStop};
 use runtime::client::{Connect, Identity};
 use runtime::{Manager, ManagerOptions};
@@ -31,6 +32,8 @@ pub struct ControllerManagerOptions {
     pub connect: Connect,
     /// The certificates that clients of the plane trust, in PEM.
     pub root_ca: String,
+    /// Sign with the keys of the plane.
+    pub signers: Signers,
     /// The metrics of simulated pods, which the API server of the plane serves.
     pub metrics_api: MetricsApi,
     /// The plane's clock.
@@ -60,6 +63,7 @@ impl ControllerManager {
             ..ManagerOptions::default()
         };
         let manager = Manager::with_tasks(reader.clone(), manager_options, &tasks);
+        let shared_discovery = Arc::default();
         for controller in CONTROLLERS.iter().filter(|it| options.selection.contains(it)) {
             let client = (options.connect)(&controller.identity());
             (controller.start)(&ControllerContext {
@@ -68,6 +72,7 @@ impl ControllerManager {
                 manager: manager.clone(),
                 reader: reader.clone(),
                 options: Arc::clone(&options),
+                shared_discovery: Arc::clone(&shared_discovery),
             });
         }
         let running = manager.clone();
@@ -82,6 +87,11 @@ impl ControllerManager {
     /// The manager of the controllers, for its metrics and checks.
     pub fn manager(&self) -> &Manager {
         &self.manager
+    }
+
+    /// Waits until the caches are complete, and the controllers work.
+    pub async fn wait_until_ready(&self) {
+        self.manager.wait_until_ready().await;
     }
 
     /// Stops the controllers, each after its present reconcile.

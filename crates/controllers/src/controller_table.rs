@@ -3,13 +3,6 @@
 
 use crate::controller_context::ControllerContext;
 use crate::controller_manager::cache_identity;
-use crate::disruption;
-use crate::horizontal_pod_autoscaler;
-use crate::metrics_api;
-use crate::{
-    ephemeral_volume, persistent_volume_binder, persistent_volume_expander, pv_protection,
-    pvc_protection, vac_protection,
-};
 use machinery::PolicyRule;
 use runtime::client::Identity;
 
@@ -20,6 +13,8 @@ pub struct ControllerDescriptor {
     pub name: &'static str,
     /// Other names in `--controllers`, besides the name without `-controller`.
     pub aliases: &'static [&'static str],
+    /// The user of its requests, if that is not a service account with the name of the controller.
+    pub user: Option<&'static str>,
     /// The permissions for its writes, and for reads that are not served by the shared caches.
     pub rules: &'static [PolicyRule],
     /// Adds the controller to the manager of its context.
@@ -29,21 +24,40 @@ pub struct ControllerDescriptor {
 impl ControllerDescriptor {
     /// The user of the controller's requests.
     pub fn identity(&self) -> Identity {
-        Identity::service_account(self.name)
+        match self.user {
+            Some(user) => Identity { user: user.to_owned(), groups: Vec::new() },
+            None => Identity::service_account(self.name),
+        }
     }
 }
 
 /// All controllers, in the order in which they start.
 pub const CONTROLLERS: &[&ControllerDescriptor] = &[
-    &disruption::CONTROLLER,
-    &horizontal_pod_autoscaler::CONTROLLER,
-    &metrics_api::CONTROLLER,
-    &persistent_volume_binder::CONTROLLER,
-    &persistent_volume_expander::CONTROLLER,
-    &pvc_protection::CONTROLLER,
-    &pv_protection::CONTROLLER,
-    &vac_protection::CONTROLLER,
-    &ephemeral_volume::CONTROLLER,
+    &crate::replica_set::CONTROLLER,
+    &crate::replica_set::REPLICATION_CONTROLLER,
+    &crate::deployment::CONTROLLER,
+    &crate::garbage_collector::CONTROLLER,
+    &crate::namespace::CONTROLLER,
+    &crate::ttl_after_finished::CONTROLLER,
+    &crate::node_lifecycle::CONTROLLER,
+    &crate::taint_eviction::CONTROLLER,
+    &crate::pod_garbage_collector::CONTROLLER,
+    &crate::scheduler::CONTROLLER,
+    &crate::service_account::CONTROLLER,
+    &crate::service_account_token::CONTROLLER,
+    &crate::root_ca_publisher::CONTROLLER,
+    &crate::endpoints::CONTROLLER,
+    &crate::endpoint_slice::CONTROLLER,
+    &crate::endpoint_slice_mirroring::CONTROLLER,
+    &crate::disruption::CONTROLLER,
+    &crate::horizontal_pod_autoscaler::CONTROLLER,
+    &crate::metrics_api::CONTROLLER,
+    &crate::persistent_volume_binder::CONTROLLER,
+    &crate::persistent_volume_expander::CONTROLLER,
+    &crate::pvc_protection::CONTROLLER,
+    &crate::pv_protection::CONTROLLER,
+    &crate::vac_protection::CONTROLLER,
+    &crate::ephemeral_volume::CONTROLLER,
 ];
 
 /// A user and its permissions.
@@ -82,8 +96,9 @@ mod tests {
     fn names_are_unique() {
         let mut names = BTreeSet::new();
         for controller in CONTROLLERS {
-            let short = controller.name.trim_end_matches("-controller");
-            for name in controller.aliases.iter().copied().chain([controller.name, short]) {
+            let short = controller.name.strip_suffix("-controller");
+            let names_of_one = controller.aliases.iter().copied().chain([controller.name]);
+            for name in names_of_one.chain(short) {
                 assert!(names.insert(name), "{name} is used twice");
             }
         }

@@ -42,6 +42,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Re
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "disruption-controller",
     aliases: &[],
+    user: None,
     rules: &[
         PolicyRule::new(&["policy"], &["poddisruptionbudgets/status"], &["update"]),
         PolicyRule::new(&[""], &["pods/status"], &["patch"]),

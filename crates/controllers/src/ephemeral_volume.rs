@@ -23,6 +23,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Re
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "ephemeral-volume-controller",
     aliases: &[],
+    user: None,
     rules: &[
         PolicyRule::new(&[""], &["persistentvolumeclaims"], &["create"]),
         PolicyRule::new(&[""], &["pods/finalizers"], &["update"]),

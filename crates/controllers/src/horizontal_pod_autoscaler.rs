@@ -46,6 +46,7 @@ use status::Conditions;
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "horizontal-pod-autoscaler-controller",
     aliases: &["horizontalpodautoscaling"],
+    user: None,
     rules: &[
         PolicyRule::new(&["autoscaling"], &["horizontalpodautoscalers/status"], &["update"]),
         PolicyRule::new(&["*"], &["*/scale"], &["get", "update"]),

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// See the [module documentation](self). It is cheaper to decode than `ObjectMeta`, and leaves out
 /// managed fields.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Metadata {
     /// The name.
@@ -72,6 +73,28 @@ impl Metadata {
     /// The controller of the object.
     pub(crate) fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|reference| reference.controller)
+    }
+
+    /// The metadata for an update of the whole object, which fails if the object has changed.
+    pub(crate) fn to_update(&self) -> Value {
+        json!({
+            "name": self.name,
+            "namespace": self.namespace,
+            "uid": self.uid,
+            "resourceVersion": self.resource_version,
+            "labels": self.labels,
+            "annotations": self.annotations,
+            "ownerReferences": self.owner_references,
+            "finalizers": self.finalizers,
+        })
+    }
+
+    /// Makes this the metadata of a new state of an existing object.
+    pub(crate) fn take_identity(&mut self, existing: &Self) {
+        self.name.clone_from(&existing.name);
+        self.namespace.clone_from(&existing.namespace);
+        self.uid.clone_from(&existing.uid);
+        self.resource_version.clone_from(&existing.resource_version);
     }
 
     /// Whether the deletion was requested.

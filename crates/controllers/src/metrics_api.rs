@@ -40,6 +40,7 @@ use usage::UsageSource;
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "resource-metrics-controller",
     aliases: &[],
+    user: None,
     rules: &[PolicyRule::new(&["apiregistration.k8s.io"], &["apiservices"], &["create"])],
     start,
 };

@@ -35,6 +35,7 @@ use runtime::{Client, Controller, Lister, Mapper, Predicate, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "persistentvolume-binder-controller",
     aliases: &[],
+    user: None,
     rules: &[
         PolicyRule::new(&[""], &["persistentvolumes"], &["create", "patch", "delete"]),
         PolicyRule::new(&[""], &["persistentvolumes/status"], &["patch"]),

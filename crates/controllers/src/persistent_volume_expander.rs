@@ -26,6 +26,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "persistentvolume-expander-controller",
     aliases: &[],
+    user: None,
     rules: &[PolicyRule::new(
         &[""],
         &["persistentvolumes", "persistentvolumeclaims/status"],

@@ -3,6 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 
+use crate::adoption::HasMetadata;
 use crate::metadata::Metadata;
 
 /// See the [module documentation](self).
@@ -96,5 +97,11 @@ impl PodView {
     /// The number of restarts of its containers.
     pub(crate) fn restarts(&self) -> i32 {
         self.status.container_statuses.iter().map(|status| status.restart_count).sum()
+    }
+}
+
+impl HasMetadata for PodView {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
     }
 }

@@ -18,6 +18,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "persistentvolume-protection-controller",
     aliases: &["pv-protection"],
+    user: None,
     rules: &[PolicyRule::new(&[""], &["persistentvolumes"], &["patch"])],
     start,
 };

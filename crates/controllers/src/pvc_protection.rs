@@ -19,6 +19,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "persistentvolumeclaim-protection-controller",
     aliases: &["pvc-protection"],
+    user: None,
     rules: &[PolicyRule::new(&[""], &["persistentvolumeclaims"], &["patch"])],
     start,
 };

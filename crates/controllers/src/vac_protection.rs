@@ -20,6 +20,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "volumeattributesclass-protection-controller",
     aliases: &[],
+    user: None,
     rules: &[PolicyRule::new(&["storage.k8s.io"], &["volumeattributesclasses"], &["patch"])],
     start,
 };

@@ -100,15 +100,42 @@ impl<T: DeserializeOwned> Lister<T> {
             self.decoded.remove(key);
             return Ok(None);
         };
+        self.share(item).map(Some)
+    }
+
+    /// The objects that have `value` in the index `name`, shared with other readers; see
+    /// [`shared`](Self::shared).
+    ///
+    /// ```
+    /// # use {informer::{Indexer, Item, Lister}, serde_json::Value, std::sync::Arc};
+    /// let indexer = Arc::new(Indexer::new());
+    /// indexer.add_index("namespace", |item| vec![item.namespace().to_owned()]);
+    /// # indexer.insert(Item::parse(br#"{"metadata":{"namespace":"n","name":"a"}}"#.as_slice())?);
+    /// let lister = Lister::<Value>::new(indexer);
+    /// let objects: Vec<Arc<Value>> = lister.shared_by_index("namespace", "n")?.objects;
+    /// assert_eq!(objects[0]["metadata"]["name"], "a");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shared_by_index(
+        &self,
+        name: &str,
+        value: &str,
+    ) -> Result<Listed<Arc<T>>, NoSuchIndex> {
+        let items = self.indexer.by_index(name, value)?;
+        Ok(items.into_iter().map(|item| self.share(item)).collect())
+    }
+
+    /// The decoded object of `item`.
+    fn share(&self, item: Item) -> Result<Arc<T>, ObjectDecodeError> {
         if !item.mark_read() {
-            self.decoded.remove(key);
-            return decode(item).map(|object| Some(Arc::new(object)));
+            self.decoded.remove(item.key());
+            return decode(item).map(Arc::new);
         }
         if let Some(object) = self.decoded.get(&item) {
-            return Ok(Some(object));
+            return Ok(object);
         }
         match item.decode_with_length() {
-            (length, Ok(object)) => Ok(Some(self.decoded.insert(&item, length, object))),
+            (length, Ok(object)) => Ok(self.decoded.insert(&item, length, object)),
             (_, Err(error)) => Err(ObjectDecodeError { item, error }),
         }
     }
@@ -144,9 +171,15 @@ fn decode<T: DeserializeOwned>(item: Item) -> Result<T, ObjectDecodeError> {
 
 impl<T: DeserializeOwned> FromIterator<Item> for Listed<T> {
     fn from_iter<I: IntoIterator<Item = Item>>(items: I) -> Self {
+        items.into_iter().map(decode).collect()
+    }
+}
+
+impl<T> FromIterator<Result<T, ObjectDecodeError>> for Listed<T> {
+    fn from_iter<I: IntoIterator<Item = Result<T, ObjectDecodeError>>>(results: I) -> Self {
         let mut listed = Self { objects: Vec::new(), errors: Vec::new() };
-        for item in items {
-            match decode(item) {
+        for result in results {
+            match result {
                 Ok(object) => listed.objects.push(object),
                 Err(decode_error) => listed.errors.push(decode_error),
             }

@@ -23,6 +23,7 @@ mod resource_path;
 mod response_content;
 mod cache_updater;
 mod lost_creations;
+mod contention;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -38,6 +39,7 @@ use tower_service::Service;
 use crate::fence::Fence;
 use crate::metrics::requests::Requests;
 use cache_updater::CacheUpdater;
+use contention::Contention;
 use informer::InformerFactory;
 use keel::{Clock, Entropy};
 use lost_creations::LostCreations;
@@ -88,6 +90,7 @@ pub(crate) fn managed(
         cache_updater: CacheUpdater { client: counted, factory: Arc::clone(factory) },
         entropy: entropy.clone(),
         creations: LostCreations::new(clock),
+        contention: Contention::new(clock),
     };
     Client::new(ManagedClient(Arc::new(state)), namespace)
 }
@@ -102,6 +105,7 @@ struct ManagedState {
     cache_updater: CacheUpdater,
     entropy: Entropy,
     creations: LostCreations,
+    contention: Contention,
 }
 
 impl Service<Request<Body>> for ManagedClient {
@@ -210,8 +214,12 @@ impl ManagedState {
         name: &str,
         request: Request<Body>,
     ) -> Result<Response<Body>, BoxError> {
+        let before = self.cache_updater.cached_version(target, name);
         let response = self.send_write(request).await?;
         let (response, content) = ResponseContent::read(target, response).await?;
+        if let (Some(before), Some(ResponseContent::Object(item))) = (before, &content) {
+            self.contention.wrote(target, &before, item);
+        }
         if let Some(content) = content {
             self.cache_updater.written(target, name, &content).await;
         }

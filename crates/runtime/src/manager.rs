@@ -111,6 +111,8 @@ pub(crate) struct ManagerState {
     review_metrics: Mutex<Option<ReviewMetrics>>,
     address: watch::Sender<Option<SocketAddr>>,
     webhook_address: watch::Sender<Option<SocketAddr>>,
+    /// Whether the workers have started.
+    working: watch::Sender<bool>,
     stop: watch::Sender<bool>,
     /// The caches and the other sources of the workers' queues.
     cache_tasks: Tasks,
@@ -165,6 +167,7 @@ impl Manager {
             review_metrics: Mutex::default(),
             address: watch::Sender::new(None),
             webhook_address: watch::Sender::new(None),
+            working: watch::Sender::new(false),
             stop: watch::Sender::new(false),
             cache_tasks,
             worker_tasks: tasks.child("workers"),
@@ -370,6 +373,19 @@ impl Manager {
         found.map(|control_loop| control_loop.history.records()).unwrap_or_default()
     }
 
+    /// Waits until the workers start: the caches are complete and, with leader election, this manager
+    /// leads. For [tasks](Self::tasks) that write.
+    ///
+    /// ```no_run
+    /// # async fn example(manager: &runtime::Manager) {
+    /// manager.wait_until_ready().await; // while another task runs it
+    /// # }
+    /// ```
+    pub async fn wait_until_ready(&self) {
+        let mut working = self.0.working.subscribe();
+        let _ = working.wait_for(|working| *working).await;
+    }
+
     /// Requests a stop, without waiting for it.
     pub fn stop(&self) {
         self.0.stop.send_replace(true);
@@ -475,6 +491,7 @@ impl ManagerState {
         for control_loop in &loops.all {
             control_loop.start(&self.worker_tasks, &self.cache_tasks);
         }
+        self.working.send_replace(true);
     }
 
     fn add_loop(&self, control_loop: Arc<ControlLoop>) {

@@ -9,6 +9,7 @@ use rcgen::{
 use time::OffsetDateTime;
 use x509_parser::pem::parse_x509_pem;
 
+use crate::request_signing::{self, CertificateTemplate, RequestError};
 use keel::Timestamp;
 
 /// The time before its creation from which a certificate is valid, for peers whose clock is behind.
@@ -138,6 +139,22 @@ impl Authority {
         params.distinguished_name = distinguished_name(user, groups);
         set_validity(&mut params, now, lifetime);
         self.sign(params, ExtendedKeyUsagePurpose::ClientAuth)
+    }
+
+    /// Issues a certificate for a certificate signing request in PEM.
+    pub fn sign_request(
+        &self,
+        request: &[u8],
+        template: &CertificateTemplate,
+    ) -> Result<String, RequestError> {
+        request_signing::sign(request, template, &self.certificate, self.issuer.key())
+    }
+
+    /// The end of the validity of the authority's certificate.
+    pub fn not_after(&self) -> Option<Timestamp> {
+        let (_, pem) = parse_x509_pem(self.certificate.as_bytes()).ok()?;
+        let not_after = pem.parse_x509().ok()?.validity().not_after;
+        Some(Timestamp::from_seconds(not_after.timestamp()))
     }
 
     fn sign(

@@ -124,11 +124,12 @@ pub(crate) struct Plugins {
 impl Plugins {
     /// Kubernetes' default plugins, with `enabled` added and `disabled` removed.
     ///
-    /// No controller creates the service account `default` of a namespace yet, so a pod's account
-    /// must exist only if the plugin `ServiceAccount` is enabled by name.
+    /// The account of a pod must exist if `require_service_account` is set or the plugin
+    /// `ServiceAccount` is enabled by name, unless that plugin is disabled.
     pub(crate) fn select(
         enabled: &[String],
         disabled: &[String],
+        require_service_account: bool,
     ) -> Result<Self, PluginSelectionError> {
         let checked = |names: &[String]| {
             for name in names {
@@ -154,9 +155,10 @@ impl Plugins {
                 Unsupported | On(_) | Off(_) => {}
             }
         }
+        let is_required = require_service_account || enabled.contains("ServiceAccount");
         Ok(Self {
             enabled: enabled_bits,
-            require_service_account: enabled.contains("ServiceAccount"),
+            require_service_account: is_required && !disabled.contains("ServiceAccount"),
         })
     }
 
@@ -176,7 +178,7 @@ mod tests {
 
     fn select(enabled: &[&str], disabled: &[&str]) -> Result<Plugins, String> {
         let owned = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
-        Plugins::select(&owned(enabled), &owned(disabled)).map_err(|it| it.to_string())
+        Plugins::select(&owned(enabled), &owned(disabled), false).map_err(|it| it.to_string())
     }
 
     #[test]
@@ -191,6 +193,15 @@ mod tests {
         assert!(plugins.is_enabled(Plugin::AlwaysPullImages) && plugins.require_service_account);
         assert!(!plugins.is_enabled(Plugin::Priority));
         assert!(select(&[], &["EventRateLimit"]).is_ok());
+    }
+
+    #[test]
+    fn a_disabled_plugin_requires_no_service_account() {
+        let requires = |disabled: &[String]| {
+            Plugins::select(&[], disabled, true).unwrap().require_service_account
+        };
+        assert!(requires(&[]));
+        assert!(!requires(&["ServiceAccount".to_owned()]));
     }
 
     #[test]

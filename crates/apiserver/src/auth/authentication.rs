@@ -118,8 +118,17 @@ impl Authenticator {
         if let Some(user) = self.tokens.user(token) {
             return Ok((user.clone(), vec![ISSUER.to_owned()]));
         }
-        let claims = self.signer.verify(token, now)?;
-        claims.validate(now, lookup).map_err(TokenError::Invalid)?;
-        Ok((claims.user(), claims.audiences))
+        match self.signer.verify(token, now) {
+            Ok(claims) => {
+                claims.validate(now, lookup).map_err(TokenError::Invalid)?;
+                Ok((claims.user(), claims.audiences))
+            }
+            Err(TokenError::Unknown) => {
+                let claims = self.signer.verify_legacy(token)?;
+                claims.validate(token, lookup).map_err(TokenError::Invalid)?;
+                Ok((claims.user(), vec![ISSUER.to_owned()]))
+            }
+            Err(invalid) => Err(invalid),
+        }
     }
 }

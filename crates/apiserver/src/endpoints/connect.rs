@@ -2,10 +2,16 @@
 //!
 //! This server does not connect to nodes. Its responses are those of kube-apiserver up to the point
 //! of the connection, and then those of a failed connection.
+//!
+//! Simulated nodes (`crates/node`) run no containers, so there is nothing to connect to: the log of
+//! their pods is one line that says so, and other connections fail with a message that says so. A
+//! node is simulated if it has the label `sampan.dev/simulated=true`, or KWOK's label or annotation
+//! `kwok.x-k8s.io/node=fake`.
 
 use std::net::IpAddr;
 
-use http::{Response, StatusCode};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response, StatusCode};
 
 use super::subresource::kind_of;
 use crate::admission;
@@ -124,7 +130,11 @@ fn log(cx: &RequestContext) -> Result<Response<Body>, Status> {
         response::set_not_cacheable(response.headers_mut());
         return Ok(response);
     }
-    let address = kubelet_address(cx, node)?;
+    let node = find_node(cx, node)?;
+    if is_simulated(&node) {
+        return Ok(simulated_log(&pod, &container));
+    }
+    let address = kubelet::address(&node).map_err(Status::unclassified)?;
     let mut path = format!("containerLogs/{}/{}/{container}", pod.namespace(), pod.name());
     let query = options.kubelet_query(|it| cx.query.flag(it));
     if !query.is_empty() {
@@ -148,7 +158,15 @@ fn stream_error(cx: &RequestContext, subresource: &str) -> Status {
                 let name = pod.name();
                 Err(Status::bad_request(format!("pod {name} does not have a host assigned")))
             }
-            node => kubelet_address(cx, node),
+            node => {
+                let node = find_node(cx, node)?;
+                if is_simulated(&node) {
+                    let message =
+                        simulated_message(&pod, &format!("{subresource} is not possible"));
+                    return Err(Status::bad_request(message));
+                }
+                kubelet::address(&node).map_err(Status::unclassified)
+            }
         }
     };
     match located() {
@@ -213,8 +231,16 @@ fn node_proxy_error(cx: &RequestContext) -> Status {
     let Some((name, port)) = name_and_port(&cx.scope.path.name) else {
         return Status::bad_request(format!("invalid node request {}", quote(&cx.scope.path.name)));
     };
-    match kubelet_address(cx, name) {
-        Err(status) => status,
+    let node = match find_node(cx, name) {
+        Err(status) => return status,
+        Ok(node) if is_simulated(&node) => {
+            let why = format!("node {} is simulated: it serves no requests", quote(name));
+            return Status::unavailable(format!("error trying to reach service: {why}"));
+        }
+        Ok(node) => node,
+    };
+    match kubelet::address(&node) {
+        Err(message) => Status::unclassified(message),
         Ok(address) => {
             let (host, kubelet_port) = address.rsplit_once(':').unwrap_or((&address, ""));
             let ip = host.trim_matches(['[', ']']).parse();
@@ -259,12 +285,35 @@ fn find_object(cx: &RequestContext, name: &str) -> Result<Object, Status> {
     found.map(|it| it.object()).ok_or_else(|| Status::not_found(&cx.scope.group_resource(), name))
 }
 
-/// The host and port of a node's kubelet.
-fn kubelet_address(cx: &RequestContext, node: &str) -> Result<String, Status> {
+/// The node with this name.
+fn find_node(cx: &RequestContext, node: &str) -> Result<Object, Status> {
     let catalog = cx.scope.storage.catalog.load();
     let nodes = catalog.resource("", "nodes");
     let found = nodes.and_then(|it| it.cache.get(&it.key("", node)));
     // Upstream: for a missing node of a pod, the error names the resource `pods`.
-    let node = found.ok_or_else(|| Status::not_found(&cx.scope.group_resource(), node))?.object();
-    kubelet::address(&node).map_err(Status::unclassified)
+    Ok(found.ok_or_else(|| Status::not_found(&cx.scope.group_resource(), node))?.object())
+}
+
+/// Whether a node runs no containers.
+fn is_simulated(node: &Object) -> bool {
+    let is = |map: &str, key: &str, value: &str| node.str_at(&["metadata", map, key]) == value;
+    is("labels", "sampan.dev/simulated", "true")
+        || is("labels", "kwok.x-k8s.io/node", "fake")
+        || is("annotations", "kwok.x-k8s.io/node", "fake")
+}
+
+/// The message for a pod on a simulated node.
+fn simulated_message(pod: &Object, why: &str) -> String {
+    let node = pod.str_at(&["spec", "nodeName"]);
+    format!("pod {} is simulated (node {}): {why}", quote(pod.name()), quote(node))
+}
+
+/// The log of a container on a simulated node.
+fn simulated_log(pod: &Object, container: &str) -> Response<Body> {
+    let why = format!("container {} does not run and has no log", quote(container));
+    let mut response = Response::new(Body::from(simulated_message(pod, &why) + "\n"));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    response::set_not_cacheable(headers);
+    response
 }

@@ -3,8 +3,20 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
+mod endpoint_pods;
+mod endpoint_slices;
+mod endpoints;
 mod plane;
+mod objects;
+mod service_accounts;
 mod starting;
+mod replica_sets;
+mod deployments;
+mod garbage_collection;
+mod namespaces;
+mod finished_jobs;
+mod nodes;
+mod scheduling;
 mod disruption;
 mod autoscaling;
 mod volumes;

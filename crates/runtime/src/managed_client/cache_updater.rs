@@ -35,6 +35,14 @@ pub(super) struct CacheUpdater {
 }
 
 impl CacheUpdater {
+    /// The version of the object `name` that a cache shows.
+    pub(super) fn cached_version(&self, target: &ResourcePath, name: &str) -> Option<String> {
+        let key = target.key(name);
+        let caches = self.caches(target);
+        let item = caches.iter().find_map(|(_, informer)| informer.indexer().get(&key))?;
+        Some(item.resource_version().to_owned())
+    }
+
     /// The object `name` was written, with this response.
     pub(super) async fn written(
         &self,

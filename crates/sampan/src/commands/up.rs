@@ -1,5 +1,6 @@
 //! `sampan up`: starts a plane, prints its URL and kubeconfig, and stops it cleanly.
 
+mod components;
 mod listen_address;
 mod start_error;
 
@@ -18,6 +19,8 @@ use apiserver::auth::authentication::token::TokenFile;
 use apiserver::auth::authorization::Authorizer;
 use apiserver::auth::authorization::abac::PolicyFile;
 use apiserver::{Config, Server, StoreConfig};
+use components::Components;
+use controllers::Selection;
 use listen_address::{ListenAddress, server_url};
 
 const EXAMPLES: &str = "Examples:
@@ -51,11 +54,18 @@ pub(crate) struct UpArgs {
     /// ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Number of simulated nodes to run (only 0 is supported yet)
-    #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
+    /// Number of simulated nodes, on which pods have a status but no containers run
+    #[arg(long, value_name = "N", default_value_t = 1)]
     nodes: usize,
-    /// Controllers to run: `none`, `*` for all, or a list (none is supported yet)
-    #[arg(long, value_name = "LIST", default_value = "*", value_delimiter = ',', hide = true)]
+    /// Controllers to run: `*` for all, `NAME`, `-NAME` for all but one, or `none`; for example
+    /// `*,-daemonset`
+    #[arg(
+        long,
+        value_name = "LIST",
+        default_value = "*",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
     controllers: Vec<String>,
     /// Operators to run beside the API server (none is supported yet)
     #[arg(long, value_name = "OPERATOR", value_delimiter = ',', hide = true)]
@@ -87,6 +97,7 @@ pub(crate) struct UpArgs {
 /// Runs a plane until a signal stops it.
 pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
     reject_unsupported(&args)?;
+    let selection = Selection::parse(&args.controllers)?;
     let mut signals = StopSignals::listen()?;
     let config = config(&args)?;
     let data_dir = match &config.store {
@@ -96,14 +107,16 @@ pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
     let server = Server::start(config)
         .await
         .map_err(|error| start_error::explain(error, data_dir.as_deref()))?;
+    let components = Components::start(&server, selection, args.nodes).await;
     let announced = announce(&args, &server, started);
     if announced.is_ok() {
         signals.recv().await;
         print_note("stopping");
     }
     // The store must be closed also if the announcement failed.
+    let ended = components.stop().await;
     let stopped = server.stop().await.context("some tasks did not stop in time");
-    announced.and(stopped)
+    announced.and(ended).and(stopped)
 }
 
 /// Writes the kubeconfig and prints how to reach the plane.
@@ -136,14 +149,8 @@ fn reject_unsupported(args: &UpArgs) -> Result<()> {
     if !args.etcd.is_empty() {
         bail!("--etcd is not supported yet: omit it to use the embedded store");
     }
-    if args.nodes > 0 {
-        bail!("--nodes is not supported yet: only --nodes 0");
-    }
     if let Some(operator) = args.with.first() {
         bail!("there is no operator {operator:?} yet: omit --with");
-    }
-    if let Some(name) = args.controllers.iter().find(|it| !matches!(it.as_str(), "*" | "none")) {
-        bail!("there is no controller {name:?} yet: use --controllers none");
     }
     Ok(())
 }
@@ -161,7 +168,7 @@ fn config(args: &UpArgs) -> Result<Config> {
         Some(path) => TokenFile::read(path).map_err(start_error::explain_token_file)?,
         None => TokenFile::default(),
     };
-    let mut authorizers: Vec<Arc<dyn Authorizer>> = Vec::new();
+    let mut authorizers: Vec<Arc<dyn Authorizer>> = vec![Arc::new(components::roles())];
     if let Some(path) = &args.authorization_policy_file {
         let policies = PolicyFile::read(path).map_err(start_error::explain_policy_file)?;
         authorizers.push(Arc::new(policies));

@@ -210,9 +210,10 @@ fn creates_are_refused_at_the_size_limit_until_objects_are_deleted() {
 #[test]
 fn unsupported_flags_and_plugins_are_refused_by_name() {
     assert!(error_of(&["up", "--etcd", "http://127.0.0.1:2379"]).contains("--etcd"));
-    assert!(error_of(&["up", "--nodes", "3"]).contains("--nodes"));
     assert!(error_of(&["up", "--with", "network"]).contains("network"));
-    assert!(error_of(&["up", "--controllers", "deployment"]).contains("deployment"));
+    let unknown = error_of(&["up", "--controllers", "*,-daemonsets"]);
+    assert!(unknown.contains("there is no controller \"daemonsets\""), "{unknown}");
+    assert!(unknown.contains(", daemonset-controller"), "{unknown}");
     let plugins = |flag: &str, names: &str| error_of(&["up", "--in-memory", flag, names]);
     let absent = plugins("--enable-admission-plugins", "Priority,EventRateLimit");
     assert!(absent.contains("EventRateLimit cannot be enabled"), "{absent}");
@@ -292,7 +293,7 @@ fn help_lists_only_supported_flags_and_has_examples() {
         let output = sampan(&[command.as_slice(), &["--help"]].concat());
         let help = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success() && help.contains("Examples:"), "{command:?}: {help}");
-        for flag in ["--etcd", "--nodes", "--controllers", "--with"] {
+        for flag in ["--etcd", "--with"] {
             assert!(!help.contains(flag), "{command:?} offers {flag}");
         }
     }

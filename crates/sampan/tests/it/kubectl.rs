@@ -28,7 +28,12 @@ mod apply;
 mod delete;
 mod wait;
 mod initializers;
+mod workloads;
+mod jobs;
+mod cascading;
+mod nodes;
 
+use crate::plane::Plane;
 use program::Program;
 use session::Kubectl;
 
@@ -37,6 +42,22 @@ fn each(scenario: impl Fn(&Kubectl)) {
     for program in Program::all() {
         scenario(&Kubectl::new(program));
     }
+}
+
+/// Runs the scenario with every kubectl, on planes with all controllers and simulated nodes.
+fn each_alive(nodes: usize, scenario: impl Fn(&Kubectl)) {
+    for program in Program::all() {
+        scenario(&Kubectl::with_plane(program, Plane::alive(nodes)));
+    }
+}
+
+/// Runs the scenario with every kubectl of Kubernetes 1.`minor` or later, on planes with all
+/// controllers and simulated nodes.
+fn each_since_alive(minor: u32, nodes: usize, scenario: impl Fn(&Kubectl)) {
+    each_alive(nodes, |kubectl| match kubectl.program.minor {
+        older if older < minor => eprintln!("kubectl 1.{older} is skipped: it is too old"),
+        _ => scenario(kubectl),
+    });
 }
 
 /// Runs the scenario with every kubectl of Kubernetes 1.`minor` or later.

@@ -84,6 +84,15 @@ impl Plane {
         plane
     }
 
+    /// A plane in memory with all controllers and this number of simulated nodes.
+    pub(crate) fn alive(nodes: usize) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let arguments = ["--in-memory", "--controllers", "*", "--nodes", &nodes.to_string()];
+        let mut plane = Self::start(directory.path(), &arguments);
+        plane.directory = Some(directory);
+        plane
+    }
+
     /// A plane in memory, with further arguments.
     pub(crate) fn with_arguments(directory: &Path, arguments: &[&str]) -> Self {
         Self::start(directory, &[&["--in-memory"], arguments].concat())
@@ -103,10 +112,13 @@ impl Plane {
         let kubeconfig = directory.join("kubeconfig");
         let free_port = ["--listen", "127.0.0.1:0"];
         let listen: &[&str] = if arguments.contains(&"--listen") { &[] } else { &free_port };
+        let bare = ["--controllers", "none", "--nodes", "0"];
+        let components: &[&str] = if arguments.contains(&"--controllers") { &[] } else { &bare };
         let mut process = program
-            .args(["up", "--controllers", "none", "--kubeconfig"])
+            .args(["up", "--kubeconfig"])
             .arg(&kubeconfig)
             .args(listen)
+            .args(components)
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -5,6 +5,7 @@
 //! also invalid after the deletion of that object.
 
 mod claims;
+mod legacy_claims;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,9 +19,11 @@ use ring::signature::{
 };
 
 use super::User;
+use legacy_claims::LEGACY_ISSUER;
 use machinery::{Object, Value, json, names};
 
-pub use claims::{Claims, Lookup, Reference, ReferencedObject};
+pub use claims::{Claims, Lookup, Reference};
+pub use legacy_claims::{LegacyClaims, ReferencedObject};
 
 /// The issuer of tokens, which is also the audience of tokens for the API server itself.
 pub const ISSUER: &str = "https://kubernetes.default.svc";
@@ -105,14 +108,22 @@ impl TokenSigner {
 
     /// A token with these claims; None if the system's source of randomness failed.
     pub fn sign(&self, claims: &Claims) -> Option<String> {
-        let header = json!({"alg": "ES256", "kid": self.key_id, "typ": "JWT"});
-        let payload = json!({
+        self.sign_payload(&json!({
             "aud": claims.audiences, "exp": claims.expires, "iat": claims.issued,
             "nbf": claims.issued, "iss": ISSUER, "jti": claims.id,
             "sub": claims.subject(), "kubernetes.io": claims.to_private(),
-        });
+        }))
+    }
+
+    /// A token for a secret; None if the system's source of randomness failed.
+    pub fn sign_legacy(&self, claims: &LegacyClaims) -> Option<String> {
+        self.sign_payload(&claims.to_payload())
+    }
+
+    fn sign_payload(&self, payload: &Value) -> Option<String> {
+        let header = json!({"alg": "ES256", "kid": self.key_id, "typ": "JWT"});
         let encode = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
-        let signed = format!("{}.{}", encode(&header), encode(&payload));
+        let signed = format!("{}.{}", encode(&header), encode(payload));
         let signature = self.key.sign(&self.random, signed.as_bytes()).ok()?;
         Some(format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature)))
     }
@@ -120,11 +131,7 @@ impl TokenSigner {
     /// The claims of a token whose signature is valid and whose lifetime includes `now`.
     pub fn verify(&self, token: &str, now: i64) -> Result<Claims, TokenError> {
         let (claims, not_before) = Self::read(token).ok_or(TokenError::Unknown)?;
-        if self.check_signature(token).is_none() {
-            // Upstream: the message of its library for JSON web tokens.
-            let why = "go-jose/go-jose: error in cryptographic primitive";
-            return Err(TokenError::Invalid(why.to_owned()));
-        }
+        self.check_signature(token)?;
         let why = if now - LEEWAY > claims.expires {
             "service account token has expired"
         } else if now + LEEWAY < not_before {
@@ -137,20 +144,41 @@ impl TokenSigner {
         Err(TokenError::Invalid(why.to_owned()))
     }
 
-    /// Some if the signature is that of this signer's key.
-    fn check_signature(&self, token: &str) -> Option<()> {
-        let (signed, signature) = token.rsplit_once('.')?;
-        let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).ok()?;
-        let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.key.public_key().as_ref());
-        key.verify(signed.as_bytes(), &signature).ok()
+    /// The claims of a token of a secret, whose signature is valid.
+    pub fn verify_legacy(&self, token: &str) -> Result<LegacyClaims, TokenError> {
+        let payload = Self::payload(token).ok_or(TokenError::Unknown)?;
+        if payload.str_at(&["iss"]) != LEGACY_ISSUER {
+            return Err(TokenError::Unknown);
+        }
+        self.check_signature(token)?;
+        LegacyClaims::from_payload(&payload).map_err(TokenError::Invalid)
+    }
+
+    /// An error if the signature is not that of this signer's key.
+    fn check_signature(&self, token: &str) -> Result<(), TokenError> {
+        let verify = || {
+            let (signed, signature) = token.rsplit_once('.')?;
+            let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).ok()?;
+            let public = self.key.public_key().as_ref();
+            let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, public);
+            key.verify(signed.as_bytes(), &signature).ok()
+        };
+        // Upstream: the message of its library for JSON web tokens.
+        let why = "go-jose/go-jose: error in cryptographic primitive";
+        verify().ok_or_else(|| TokenError::Invalid(why.to_owned()))
+    }
+
+    /// The payload of a token. The signature is not verified.
+    fn payload(token: &str) -> Option<Object> {
+        let (signed, _) = token.rsplit_once('.')?;
+        let (_, payload) = signed.split_once('.')?;
+        let payload = BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?;
+        Some(Object::new(serde_json::from_slice(&payload).ok()?))
     }
 
     /// The claims and the `nbf` time of a token with this issuer. The signature is not verified.
     fn read(token: &str) -> Option<(Claims, i64)> {
-        let (signed, _) = token.rsplit_once('.')?;
-        let (_, payload) = signed.split_once('.')?;
-        let payload = BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?;
-        let payload = Object::new(serde_json::from_slice(&payload).ok()?);
+        let payload = Self::payload(token)?;
         let number = |key: &str| payload.get(&[key]).and_then(Value::as_i64);
         let private = payload.get(&["kubernetes.io"])?;
         let claims = Claims {

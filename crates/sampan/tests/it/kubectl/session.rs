@@ -7,6 +7,7 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -15,6 +16,9 @@ use crate::kubectl::running::Running;
 use crate::plane::Plane;
 
 const CLUSTER_VARIABLE: &str = "SAMPAN_TEST_CLUSTER";
+
+/// The time after which something that should happen soon has failed.
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// See the [module documentation](self).
 pub(super) struct Kubectl {
@@ -45,7 +49,12 @@ impl Outcome {
 
 impl Kubectl {
     pub(super) fn new(program: &'static Program) -> Self {
-        let (plane, home) = (Plane::in_memory(), tempfile::tempdir().unwrap());
+        Self::with_plane(program, Plane::in_memory())
+    }
+
+    /// A session with a plane of its own.
+    pub(super) fn with_plane(program: &'static Program, plane: Plane) -> Self {
+        let home = tempfile::tempdir().unwrap();
         Self { program, kubeconfig: plane.kubeconfig.clone(), plane: Some(plane), home }
     }
 
@@ -83,6 +92,14 @@ impl Kubectl {
         let outcome = self.outcome(line, manifest);
         assert_eq!(outcome.code, 1, "{:?} {line}: {outcome:?}", self.program);
         Self::plain(&outcome.stderr)
+    }
+
+    /// Repeats a check until it succeeds, for changes that a controller makes.
+    pub(super) fn until(&self, mut is_done: impl FnMut() -> bool) {
+        let began = std::time::Instant::now();
+        while !is_done() {
+            assert!(began.elapsed() < LIMIT, "{:?}: nothing has happened", self.program);
+        }
     }
 
     /// Runs a command and returns its result.

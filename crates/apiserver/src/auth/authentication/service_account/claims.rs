@@ -2,7 +2,7 @@
 //!
 //! Upstream: `pkg/serviceaccount/claims.go`.
 
-use super::{LEEWAY, USERNAME_PREFIX};
+use super::{LEEWAY, ReferencedObject, USERNAME_PREFIX};
 use crate::auth::authentication::User;
 use machinery::{GroupResource, Status, Value, json};
 
@@ -40,15 +40,6 @@ pub struct Reference {
     pub name: String,
     /// The uid of the object; empty for a node that does not exist.
     pub uid: String,
-}
-
-/// The current state of an object that a token refers to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReferencedObject {
-    /// The uid of the object.
-    pub uid: String,
-    /// The deletion timestamp, in seconds since 1970, if the deletion has begun.
-    pub deletion_timestamp: Option<i64>,
 }
 
 /// Finds an object of the core group by resource, namespace and name.
@@ -187,7 +178,11 @@ mod tests {
                 ("pods", "ns", "p") => pod?,
                 _ => return None,
             };
-            Some(ReferencedObject { uid: uid.to_owned(), deletion_timestamp })
+            Some(ReferencedObject {
+                uid: uid.to_owned(),
+                deletion_timestamp,
+                ..ReferencedObject::default()
+            })
         };
         assert_eq!(claims().validate(1000, &lookup), expect.map_err(str::to_owned));
     }

@@ -1,0 +1,236 @@
+//! Adoption: a workload becomes the controller of objects that its selector selects and that have no
+//! controller, and releases objects that it no longer selects.
+//!
+//! ```text
+//! dependent's controller    selected                    not selected
+//! this workload             Keep                        Release
+//! none                      Adopt                       Ignore
+//! another                   Ignore                      Ignore
+//! ```
+//!
+//! Upstream: `controller_ref_manager.go`
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::api_requests;
+use crate::metadata::{Metadata, OwnerReference};
+use machinery::selector::LabelSelector;
+use runtime::informer::{Item, SharedInformer};
+use runtime::{CONTROLLER_INDEX, Client, Failure, Lister, kube_client};
+
+/// The index of objects without a controller, by namespace.
+const ORPHAN_INDEX: &str = "orphans";
+
+/// What a workload does with an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// It is the controller, and remains so.
+    Keep,
+    /// It becomes the controller.
+    Adopt,
+    /// It ceases to be the controller.
+    Release,
+    /// The object does not concern the workload.
+    Ignore,
+}
+
+/// An object with metadata.
+pub(crate) trait HasMetadata {
+    /// The metadata.
+    fn metadata(&self) -> &Metadata;
+}
+
+/// A workload that claims objects.
+pub(crate) struct Claimer<'a> {
+    /// The client of the controller.
+    pub client: &'a Client,
+    /// The metadata of the workload.
+    pub owner: &'a Metadata,
+    /// The reference in its objects.
+    pub reference: &'a OwnerReference,
+    /// The path of the workload, to check that it still exists before it adopts objects.
+    pub owner_path: &'a str,
+    /// The plural of the objects after their group and version: `apis/apps/v1`, `replicasets`.
+    pub collection: (&'a str, &'a str),
+    /// Selects the objects.
+    pub selector: &'a LabelSelector,
+}
+
+/// Indexes the objects without a controller, which may be adopted.
+pub(crate) fn add_orphan_index(informer: &SharedInformer) {
+    informer.indexer().add_index(ORPHAN_INDEX, |item| match is_orphan(item) {
+        true => vec![item.namespace().to_owned()],
+        false => Vec::new(),
+    });
+}
+
+/// Indexes the objects by the uid of their controller, as `owns` of a controller does.
+pub(crate) fn add_controller_index(informer: &SharedInformer) {
+    informer.indexer().add_index(CONTROLLER_INDEX, |item| {
+        controller_of(item).map(|owner| owner.uid).into_iter().collect()
+    });
+}
+
+/// Whether an object has no controller.
+pub(crate) fn is_orphan(item: &Item) -> bool {
+    controller_of(item).is_none()
+}
+
+/// The controller of an object.
+pub(crate) fn controller_of(item: &Item) -> Option<OwnerReference> {
+    #[derive(Deserialize)]
+    struct Owned {
+        metadata: Owners,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Owners {
+        #[serde(default)]
+        owner_references: Vec<OwnerReference>,
+    }
+    let owned = item.decode::<Owned>().ok()?;
+    owned.metadata.owner_references.into_iter().find(|owner| owner.controller)
+}
+
+/// What the workload does with an object.
+pub(crate) fn claim(owner: &Metadata, selector: &LabelSelector, object: &Metadata) -> Claim {
+    let is_selected = selector.matches(|key| object.labels.get(key).map(String::as_str));
+    match object.controller() {
+        Some(controller) if controller.uid != owner.uid => Claim::Ignore,
+        Some(_) if is_selected => Claim::Keep,
+        // A workload that is being deleted changes nothing.
+        Some(_) if owner.is_deleting() => Claim::Ignore,
+        Some(_) => Claim::Release,
+        None if is_selected && !owner.is_deleting() && !object.is_deleting() => Claim::Adopt,
+        None => Claim::Ignore,
+    }
+}
+
+impl Claimer<'_> {
+    /// The objects of the workload: those that it controls, after the selected orphans were adopted
+    /// and others released, if `may_change` allows it. The informer must have the
+    /// [orphan index](add_orphan_index).
+    pub(crate) async fn claim_if<T>(
+        &self,
+        objects: &Lister<T>,
+        may_change: impl Fn(&T) -> bool,
+    ) -> Result<Vec<Arc<T>>, Failure>
+    where
+        T: HasMetadata + DeserializeOwned,
+    {
+        let mut claimed = Vec::new();
+        let mut changed = false;
+        let owned = objects.shared_by_index(CONTROLLER_INDEX, &self.owner.uid)?.objects;
+        let orphans = objects.shared_by_index(ORPHAN_INDEX, &self.owner.namespace)?.objects;
+        for object in owned.into_iter().chain(orphans) {
+            match claim(self.owner, self.selector, object.metadata()) {
+                Claim::Keep => claimed.push(object),
+                Claim::Adopt if may_change(&object) => {
+                    changed |= self.adopt(object.metadata()).await?
+                }
+                Claim::Release if may_change(&object) => {
+                    changed |= self.release(object.metadata()).await?
+                }
+                _ => {}
+            }
+        }
+        if !changed {
+            return Ok(claimed);
+        }
+        // The cache shows the changes.
+        let owned = objects.shared_by_index(CONTROLLER_INDEX, &self.owner.uid)?.objects;
+        let keeps = |it: &Arc<T>| claim(self.owner, self.selector, it.metadata()) == Claim::Keep;
+        Ok(owned.into_iter().filter(keeps).collect())
+    }
+
+    /// Makes the workload the controller of an object. Returns false if the object was deleted.
+    async fn adopt(&self, object: &Metadata) -> Result<bool, Failure> {
+        self.check_owner().await?;
+        let reference = json!(self.reference);
+        self.patch(object, &json!([reference])).await
+    }
+
+    /// Removes the workload from the owners of an object.
+    async fn release(&self, object: &Metadata) -> Result<bool, Failure> {
+        self.patch(object, &json!([{"$patch": "delete", "uid": self.owner.uid}])).await
+    }
+
+    async fn patch(&self, object: &Metadata, references: &Value) -> Result<bool, Failure> {
+        let (group_version, plural) = self.collection;
+        let path =
+            format!("/{group_version}/namespaces/{}/{plural}/{}", object.namespace, object.name);
+        // The uid makes sure that no other object of the same name is changed.
+        let patch = json!({"metadata": {"uid": object.uid, "ownerReferences": references}});
+        match api_requests::strategic_merge::<Value>(self.client, &path, &patch).await {
+            Ok(_) => Ok(true),
+            // The object is gone, or has been replaced, or has another controller by now.
+            Err(kube_client::Error::Api(status)) if matches!(status.code, 404 | 409 | 422) => {
+                tracing::debug!(path, message = status.message, "an object was not claimed");
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads the workload from the server: the cache may not show yet that it was deleted.
+    async fn check_owner(&self) -> Result<(), Failure> {
+        #[derive(Deserialize)]
+        struct Owner {
+            metadata: Metadata,
+        }
+        let found = api_requests::get::<Owner>(self.client, self.owner_path).await?;
+        let is_alive = |it: &Owner| it.metadata.uid == self.owner.uid && !it.metadata.is_deleting();
+        if found.as_ref().is_some_and(is_alive) {
+            return Ok(());
+        }
+        let owner = format!("{}/{}", self.owner.namespace, self.owner.name);
+        Err(Failure::transient(format!("{owner} was deleted, so it adopts nothing")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(labels: &str, controller: Option<&str>) -> Metadata {
+        let controller = controller.map(|uid| OwnerReference {
+            uid: uid.to_owned(),
+            controller: true,
+            ..OwnerReference::default()
+        });
+        Metadata {
+            labels: [("app".to_owned(), labels.to_owned())].into(),
+            owner_references: controller.into_iter().collect(),
+            ..Metadata::default()
+        }
+    }
+
+    #[test]
+    fn a_workload_claims_what_it_selects_and_nobody_else_controls() {
+        let owner = Metadata { uid: "u".to_owned(), ..Metadata::default() };
+        let selector = LabelSelector::parse("app=web").unwrap();
+        for (labels, controller, expected) in [
+            ("web", Some("u"), Claim::Keep),
+            ("db", Some("u"), Claim::Release),
+            ("web", None, Claim::Adopt),
+            ("db", None, Claim::Ignore),
+            ("web", Some("other"), Claim::Ignore),
+        ] {
+            let found = claim(&owner, &selector, &object(labels, controller));
+            assert_eq!(found, expected, "{labels} {controller:?}");
+        }
+    }
+
+    #[test]
+    fn a_workload_that_is_being_deleted_neither_adopts_nor_releases() {
+        let deletion_timestamp = Some(crate::time::from_timestamp(keel::Timestamp::default()));
+        let owner = Metadata { uid: "u".to_owned(), deletion_timestamp, ..Metadata::default() };
+        let selector = LabelSelector::parse("app=web").unwrap();
+        assert_eq!(claim(&owner, &selector, &object("web", None)), Claim::Ignore);
+        assert_eq!(claim(&owner, &selector, &object("db", Some("u"))), Claim::Ignore);
+    }
+}

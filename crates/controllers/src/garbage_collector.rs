@@ -1,0 +1,187 @@
+//! `garbage-collector-controller`: deletes objects whose owners do not exist.
+//!
+//! It promises that
+//! - an object is deleted after the last of its owners, unless the owner was deleted with the policy
+//!   `Orphan`: then the references to it are removed from its dependents;
+//! - the foreground deletion of an owner ends after its dependents that have `blockOwnerDeletion` were
+//!   deleted;
+//! - an owner counts as deleted if its deletion was observed, or if the server has no object of its
+//!   name, kind and uid in the namespace of the dependent. A cluster-scoped object with a namespaced
+//!   owner is never deleted.
+//!
+//! It reads the metadata of all resources that can be listed, watched and deleted, but for Events, and
+//! owners by name. It deletes dependents, and patches `ownerReferences` and `finalizers` of any object.
+//!
+//! ```text
+//! discovery ─▶ Monitors: a Reflector per resource ─▶ Graph ─▶ WorkQueue ─▶ 32 workers ─▶ writes
+//! ```
+
+mod uid;
+mod absent_owners;
+mod observed_object;
+mod graph;
+mod monitors;
+mod requests;
+mod worker;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use runtime::informer::WorkQueue;
+use runtime::informer::work_queue::{JobOutcome, QueueOptions, RateLimits};
+use runtime::recorder::{EventType, Recorder};
+use runtime::{Client, Manager};
+use tokio::sync::watch;
+
+use crate::controller_context::ControllerContext;
+use crate::controller_table::ControllerDescriptor;
+use crate::resource_discovery::ResourceDiscovery;
+use graph::{Effects, Graph, InvalidReference, ResourceId, Work};
+use machinery::PolicyRule;
+use monitors::Monitors;
+use worker::Outcome;
+
+/// The number of writes at a time.
+const WORKERS: usize = 32;
+
+/// The controller.
+pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
+    name: "garbage-collector-controller",
+    aliases: &["garbagecollector"],
+    user: None,
+    rules: &[PolicyRule::new(
+        &["*"],
+        &["*"],
+        &["get", "list", "watch", "patch", "update", "delete"],
+    )],
+    start,
+};
+
+/// See the [module documentation](self).
+struct GarbageCollector {
+    client: Client,
+    discovery: ResourceDiscovery,
+    recorder: Recorder,
+    graph: Mutex<Graph>,
+    /// One key for each object that needs work, so its length is bounded by the number of objects.
+    queue: WorkQueue<Work>,
+    /// The work on objects with an owner of a kind that is not served.
+    parked: Mutex<HashSet<Work>>,
+    /// The resources that do not support strategic merge patches.
+    merged_only: Mutex<HashSet<ResourceId>>,
+    /// Whether the graph has the objects of all resources that are known.
+    is_synced: watch::Sender<bool>,
+}
+
+fn start(cx: &ControllerContext) {
+    let limits =
+        RateLimits { interval: Duration::from_millis(1), burst: 1000, ..RateLimits::default() };
+    let options = QueueOptions { limits, ..QueueOptions::default() };
+    let collector = Arc::new(GarbageCollector {
+        client: cx.client.clone(),
+        discovery: cx.discovery(),
+        recorder: cx.recorder(),
+        graph: Mutex::default(),
+        queue: WorkQueue::new(&options, cx.clock(), cx.entropy()),
+        parked: Mutex::default(),
+        merged_only: Mutex::default(),
+        is_synced: watch::Sender::new(false),
+    });
+    let (monitors, stop) = (Monitors::new(Arc::clone(&collector), cx), cx.tasks().shutdown());
+    cx.tasks().spawn("garbage collector monitors", async move {
+        tokio::select! {
+            () = stop => {}
+            () = monitors.run() => {}
+        }
+    });
+    for _ in 0..WORKERS {
+        let (collector, manager) = (Arc::clone(&collector), cx.manager.clone());
+        let stop = cx.tasks().shutdown();
+        cx.tasks().spawn("garbage collector", async move {
+            tokio::select! {
+                () = stop => {}
+                () = collector.work(manager) => {}
+            }
+        });
+    }
+}
+
+impl GarbageCollector {
+    /// A worker.
+    async fn work(&self, manager: Manager) {
+        manager.wait_until_ready().await;
+        let mut is_synced = self.is_synced.subscribe();
+        while let Some(job) = self.queue.get().await {
+            // An error means that the collector was dropped.
+            let _ = is_synced.wait_for(|is_synced| *is_synced).await;
+            let work = *job.key();
+            match self.perform(work).await {
+                Outcome::Done => job.end(JobOutcome::Success),
+                Outcome::Retry => job.end(JobOutcome::Failure),
+                Outcome::UnknownKind => {
+                    self.lock_parked().insert(work);
+                    job.end(JobOutcome::Success);
+                }
+            }
+        }
+    }
+
+    /// Changes the graph, and queues the work that follows.
+    fn change_graph(&self, change: impl FnOnce(&mut Graph, &mut Effects)) {
+        let mut effects = Effects::default();
+        change(&mut self.lock_graph(), &mut effects);
+        for work in effects.work {
+            self.queue.add(work);
+        }
+        for invalid in effects.invalid_references {
+            self.report(&invalid);
+        }
+    }
+
+    /// Queues the work again that waits for a kind.
+    fn unpark(&self) {
+        let parked = std::mem::take(&mut *self.lock_parked());
+        parked.into_iter().for_each(|work| self.queue.add(work));
+    }
+
+    /// Records an event about a reference to an owner in another namespace.
+    ///
+    /// Upstream: graph_builder.go reportInvalidNamespaceOwnerRef
+    fn report(&self, invalid: &InvalidReference) {
+        let InvalidReference { resource, uid, node, owner } = invalid;
+        let namespace = node.key.namespace();
+        let uid = uid.text().or_else(|| node.uid_text.as_deref().map(str::to_owned));
+        let regarding = ObjectReference {
+            api_version: Some(resource.api_version.clone()),
+            kind: Some(resource.kind.clone()),
+            namespace: Some(namespace.to_owned()),
+            name: Some(node.key.name().to_owned()),
+            uid,
+            ..ObjectReference::default()
+        };
+        let message = format!(
+            "ownerRef [{}/{}, namespace: {namespace}, name: {}, uid: {}] does not exist in namespace {namespace:?}",
+            owner.api_version, owner.kind, owner.name, owner.uid
+        );
+        let reason = "OwnerRefInvalidNamespace";
+        self.recorder.record_about(regarding, EventType::Warning, reason, &message);
+    }
+
+    fn is_merged_only(&self, id: ResourceId) -> bool {
+        self.merged_only.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
+    }
+
+    fn set_merged_only(&self, id: ResourceId) {
+        self.merged_only.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+    }
+
+    fn lock_graph(&self) -> MutexGuard<'_, Graph> {
+        self.graph.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_parked(&self) -> MutexGuard<'_, HashSet<Work>> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

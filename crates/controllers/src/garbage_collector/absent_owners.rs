@@ -1,0 +1,101 @@
+//! [`AbsentOwners`]: owners that are known not to exist. A uid is never used again, so an entry stays
+//! true; the oldest ones are dropped, and such an owner is looked up again when it matters.
+
+use std::collections::{HashSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::uid::Uid;
+
+/// The largest number of entries.
+const CAPACITY: usize = 1000;
+
+/// Identifies an owner as a reference names it: by its uid and by a hash of its kind, name and namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct OwnerIdentity {
+    uid: Uid,
+    /// 0 for an owner that exists under no name.
+    coordinates: u64,
+}
+
+impl OwnerIdentity {
+    /// An owner whose deletion was observed: no reference to its uid is valid.
+    pub(super) fn deleted(uid: Uid) -> Self {
+        Self { uid, coordinates: 0 }
+    }
+
+    /// An owner as a reference in `namespace` names it; the namespace is empty for cluster-scoped owners.
+    pub(super) fn named(
+        uid: Uid,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (api_version, kind, namespace, name).hash(&mut hasher);
+        Self { uid, coordinates: hasher.finish().max(1) }
+    }
+}
+
+/// See the [module documentation](self).
+#[derive(Debug, Default)]
+pub(super) struct AbsentOwners {
+    owners: HashSet<OwnerIdentity>,
+    order: VecDeque<OwnerIdentity>,
+}
+
+impl AbsentOwners {
+    pub(super) fn insert(&mut self, owner: OwnerIdentity) {
+        if !self.owners.insert(owner) {
+            return;
+        }
+        self.order.push_back(owner);
+        if self.order.len() > CAPACITY
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.owners.remove(&oldest);
+        }
+    }
+
+    /// Whether an owner is absent that a reference in `namespace` names.
+    pub(super) fn contains(
+        &self,
+        uid: Uid,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> bool {
+        let named = |namespace| OwnerIdentity::named(uid, api_version, kind, namespace, name);
+        self.owners.contains(&OwnerIdentity::deleted(uid))
+            || self.owners.contains(&named(namespace))
+            || self.owners.contains(&named(""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_that_is_absent_under_one_name_may_exist_under_another() {
+        let (one, other) = (Uid::of("a"), Uid::of("b"));
+        let mut absent = AbsentOwners::default();
+        absent.insert(OwnerIdentity::named(one, "v1", "ConfigMap", "n", "x"));
+        absent.insert(OwnerIdentity::deleted(other));
+        assert!(absent.contains(one, "v1", "ConfigMap", "n", "x"));
+        assert!(!absent.contains(one, "v1", "ConfigMap", "m", "x"));
+        assert!(!absent.contains(one, "v1", "Secret", "n", "x"));
+        assert!(absent.contains(other, "v1", "Secret", "m", "x"));
+    }
+
+    #[test]
+    fn the_oldest_entries_are_dropped() {
+        let mut absent = AbsentOwners::default();
+        for number in 0..=CAPACITY {
+            absent.insert(OwnerIdentity::deleted(Uid::of(&number.to_string())));
+        }
+        assert_eq!(absent.owners.len(), CAPACITY);
+        assert!(!absent.contains(Uid::of("0"), "v1", "Pod", "", "x"));
+    }
+}

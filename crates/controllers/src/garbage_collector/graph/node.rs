@@ -1,0 +1,211 @@
+//! The parts of the graph: [`Node`], [`LiveObject`], [`Dependents`].
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use runtime::ObjectKey;
+
+use crate::garbage_collector::observed_object::ObservedObject;
+use crate::garbage_collector::uid::Uid;
+use crate::resource_discovery::ApiResource;
+
+/// The position of a resource in the graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::garbage_collector) struct ResourceId(pub(super) u32);
+
+impl ResourceId {
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// An object that has owners, or that is being deleted.
+#[derive(Debug)]
+pub(in crate::garbage_collector) struct Node {
+    pub resource: ResourceId,
+    pub key: ObjectKey,
+    pub version: Box<str>,
+    /// The text of a uid that is not a UUID.
+    pub uid_text: Option<Box<str>>,
+    pub owners: Box<[Owner]>,
+    pub is_being_deleted: bool,
+    pub has_foreground_finalizer: bool,
+    pub has_orphan_finalizer: bool,
+}
+
+/// A reference to an owner.
+#[derive(Debug)]
+pub(in crate::garbage_collector) struct Owner {
+    pub uid: Uid,
+    /// Whether a foreground deletion of the owner waits for the dependent.
+    pub blocks: bool,
+    pub coordinates: Arc<OwnerCoordinates>,
+}
+
+/// An owner as a reference names it.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::garbage_collector) struct OwnerCoordinates {
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+    pub uid: String,
+}
+
+/// The state of the deletion of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::garbage_collector) enum Phase {
+    /// It is not being deleted.
+    Existing,
+    /// It waits for a finalizer of somebody else, or for the end of its grace period.
+    BeingDeleted,
+    /// Its dependents are to be orphaned.
+    OrphaningDependents,
+    /// It waits until its dependents are deleted.
+    DeletingDependents,
+}
+
+impl Node {
+    /// The node of an object, unless it has no relations.
+    pub(super) fn of(
+        resource: ResourceId,
+        object: ObservedObject,
+        intern: impl Fn(OwnerCoordinates) -> Arc<OwnerCoordinates>,
+    ) -> Option<Self> {
+        let relations = object.relations?;
+        let owners = relations.owners.into_iter().map(|reference| Owner {
+            uid: Uid::of(&reference.uid),
+            blocks: reference.block_owner_deletion,
+            coordinates: intern(OwnerCoordinates {
+                api_version: reference.api_version,
+                kind: reference.kind,
+                name: reference.name,
+                uid: reference.uid,
+            }),
+        });
+        Some(Self {
+            resource,
+            key: object.key,
+            version: object.version,
+            uid_text: object.uid_text,
+            owners: owners.collect(),
+            is_being_deleted: relations.is_being_deleted,
+            has_foreground_finalizer: relations.has_foreground_finalizer,
+            has_orphan_finalizer: relations.has_orphan_finalizer,
+        })
+    }
+
+    /// The state of the deletion.
+    pub(in crate::garbage_collector) fn phase(&self) -> Phase {
+        match self {
+            Self { is_being_deleted: false, .. } => Phase::Existing,
+            Self { has_orphan_finalizer: true, .. } => Phase::OrphaningDependents,
+            Self { has_foreground_finalizer: true, .. } => Phase::DeletingDependents,
+            _ => Phase::BeingDeleted,
+        }
+    }
+
+    /// The references to an owner; normally one.
+    pub(super) fn owners_with(&self, uid: Uid) -> impl Iterator<Item = &Owner> {
+        self.owners.iter().filter(move |owner| owner.uid == uid)
+    }
+
+    /// The owners, and whether the node blocks their deletion. An owner of several references is
+    /// blocked if one of them blocks.
+    pub(super) fn links(&self) -> Vec<(Uid, bool)> {
+        let mut links = Vec::<(Uid, bool)>::with_capacity(self.owners.len());
+        for owner in &self.owners {
+            match links.iter_mut().find(|(uid, _)| *uid == owner.uid) {
+                Some((_, blocks)) => *blocks |= owner.blocks,
+                None => links.push((owner.uid, owner.blocks)),
+            }
+        }
+        links
+    }
+}
+
+/// The dependents of an owner.
+#[derive(Debug, Default)]
+pub(super) struct Dependents {
+    /// Whether each of them blocks the deletion of the owner.
+    blocks: HashMap<Uid, bool>,
+    /// The number of those that do.
+    blocking: usize,
+    /// The owner as the first of them names it, shared by those that name it in the same way.
+    pub(super) coordinates: Option<Arc<OwnerCoordinates>>,
+}
+
+impl Dependents {
+    pub(super) fn insert(&mut self, uid: Uid, blocks: bool) {
+        let was_blocking = self.blocks.insert(uid, blocks) == Some(true);
+        self.blocking = self.blocking + usize::from(blocks) - usize::from(was_blocking);
+    }
+
+    pub(super) fn remove(&mut self, uid: Uid) {
+        if self.blocks.remove(&uid) == Some(true) {
+            self.blocking -= 1;
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    pub(super) fn blocking(&self) -> usize {
+        self.blocking
+    }
+
+    pub(super) fn uids(&self) -> impl Iterator<Item = Uid> {
+        self.blocks.keys().copied()
+    }
+}
+
+/// An object that exists. The texts of its key are hashed.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::garbage_collector) struct LiveObject {
+    pub(super) resource: ResourceId,
+    /// 0 for cluster-scoped objects.
+    namespace: u32,
+    name: u32,
+}
+
+/// The difference between a reference and the owner with its uid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::garbage_collector) enum Mismatch {
+    /// The owner is in another namespace than the dependent.
+    Namespace,
+    /// The owner has another name, or is observed in another version.
+    Coordinates,
+}
+
+impl LiveObject {
+    pub(super) fn new(resource: ResourceId, key: &ObjectKey) -> Self {
+        Self { resource, namespace: hash_of(key.namespace()), name: hash_of(key.name()) }
+    }
+
+    /// The mismatch between this owner and the reference of a dependent.
+    pub(super) fn mismatch(
+        self,
+        resource: &ApiResource,
+        owner: &OwnerCoordinates,
+        dependent: &ObjectKey,
+    ) -> Option<Mismatch> {
+        if self.namespace != 0 && self.namespace != hash_of(dependent.namespace()) {
+            return Some(Mismatch::Namespace);
+        }
+        let is_match = owner.kind == resource.kind
+            && owner.api_version == resource.api_version
+            && hash_of(&owner.name) == self.name;
+        (!is_match).then_some(Mismatch::Coordinates)
+    }
+}
+
+/// A hash that is 0 only for an empty text.
+fn hash_of(text: &str) -> u32 {
+    if text.is_empty() {
+        return 0;
+    }
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    u32::try_from(hasher.finish() >> 32).expect("the high half fits 32 bits").max(1)
+}

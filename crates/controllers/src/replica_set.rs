@@ -1,0 +1,254 @@
+//! The controllers of ReplicaSets and ReplicationControllers: they keep the desired number of pods.
+//!
+//! Promise: a set that is not being deleted has as many active pods as its spec says, or an Event and
+//! the condition `ReplicaFailure` tell why not. Pods that match the selector and have no controller
+//! are adopted; pods that no longer match are released.
+//!
+//! Reads: replicasets, replicationcontrollers, pods. Writes: pods, the status of the set, events.
+//!
+//! A ReplicationController is a set with another type of selector.
+//! Upstream: pkg/controller/replicaset
+
+mod deletion_order;
+mod status;
+mod view;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::{Pod, ReplicationController};
+
+use crate::adoption::{self, Claimer};
+use crate::api_requests;
+use crate::controller_context::ControllerContext;
+use crate::controller_table::ControllerDescriptor;
+use crate::metadata::{Metadata, OwnerReference};
+use crate::pod_control::{PodControl, PodOwner};
+use crate::pod_view::PodView;
+use keel::Clock;
+use machinery::PolicyRule;
+use machinery::selector::LabelSelector;
+use runtime::informer::{Indexer, Item};
+use runtime::kube_core::Resource;
+use runtime::{
+    Action, CONTROLLER_INDEX, Client, Controller, Failure, Lister, Mapper, Request, kube_client,
+};
+use status::SetStatus;
+use view::SetView;
+
+/// The controller of ReplicaSets.
+pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
+    name: "replicaset-controller",
+    aliases: &[],
+    user: None,
+    rules: &[
+        PolicyRule::new(&["apps"], &["replicasets"], &["get"]),
+        PolicyRule::new(&["apps"], &["replicasets/status"], &["patch"]),
+        POD_RULE,
+    ],
+    start: |cx| start::<ReplicaSet>(cx, &REPLICA_SET),
+};
+
+/// The controller of ReplicationControllers.
+pub(crate) const REPLICATION_CONTROLLER: ControllerDescriptor = ControllerDescriptor {
+    name: "replicationcontroller-controller",
+    aliases: &["replication-controller"],
+    user: None,
+    rules: &[
+        PolicyRule::new(&[""], &["replicationcontrollers"], &["get"]),
+        PolicyRule::new(&[""], &["replicationcontrollers/status"], &["patch"]),
+        POD_RULE,
+    ],
+    start: |cx| start::<ReplicationController>(cx, &REPLICATION),
+};
+
+const POD_RULE: PolicyRule = PolicyRule::new(&[""], &["pods"], &["create", "delete", "patch"]);
+
+/// The largest number of pods that one reconcile creates or deletes.
+const BURST: usize = 500;
+
+/// The number of sets that are reconciled at once.
+const WORKERS: usize = 5;
+
+/// The kind of the sets.
+struct SetKind {
+    kind: &'static str,
+    api_version: &'static str,
+    /// The path of the group and version.
+    path: &'static str,
+    plural: &'static str,
+    /// The source of events, as in Kubernetes.
+    event_source: &'static str,
+    /// Whether the status has the number of terminating pods.
+    counts_terminating: bool,
+}
+
+const REPLICA_SET: SetKind = SetKind {
+    kind: "ReplicaSet",
+    api_version: "apps/v1",
+    path: "apis/apps/v1",
+    plural: "replicasets",
+    event_source: "replicaset-controller",
+    counts_terminating: true,
+};
+
+const REPLICATION: SetKind = SetKind {
+    kind: "ReplicationController",
+    api_version: "v1",
+    path: "api/v1",
+    plural: "replicationcontrollers",
+    event_source: "replication-controller",
+    counts_terminating: false,
+};
+
+struct Context {
+    kind: &'static SetKind,
+    sets: Lister<SetView>,
+    pods: Lister<PodView>,
+    client: Client,
+    pod_control: PodControl,
+    clock: Clock,
+}
+
+fn start<K>(cx: &ControllerContext, kind: &'static SetKind)
+where
+    K: Resource<DynamicType = (), Scope: 'static>,
+{
+    let (sets, pods) = (cx.manager.informer::<K>(), cx.manager.informer::<Pod>());
+    adoption::add_orphan_index(&pods);
+    adoption::add_controller_index(&sets);
+    let recorder = cx.manager.recorder_with(cx.client.clone(), kind.event_source);
+    let context = Context {
+        kind,
+        sets: sets.lister(),
+        pods: pods.lister(),
+        client: cx.client.clone(),
+        pod_control: PodControl { client: cx.client.clone(), recorder },
+        clock: cx.clock().clone(),
+    };
+    let controller = Controller::for_::<K>()
+        .named(cx.name)
+        .owns::<Pod>()
+        .watches::<Pod>(adopters(sets.indexer()))
+        .workers(WORKERS)
+        .reconcile(reconcile, context);
+    cx.manager.add(controller);
+}
+
+/// Maps a pod without a controller to the sets that select it.
+fn adopters(sets: &Arc<Indexer>) -> Mapper {
+    let sets = Arc::clone(sets);
+    Mapper::custom(move |pod| {
+        if sets.is_empty() || !adoption::is_orphan(pod) {
+            return Vec::new();
+        }
+        let labels = pod.labels();
+        let selects = |set: &Item| {
+            let selector = set.decode::<SetView>().ok().and_then(|it| it.selector().ok());
+            selector.is_some_and(|it| it.matches(|key| labels.get(key).map(String::as_str)))
+        };
+        let sets = sets.list_namespace(pod.namespace());
+        sets.iter().filter(|set| selects(set)).map(|set| set.key().clone()).collect()
+    })
+}
+
+async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
+    let Some(set) = cx.sets.shared_key(&request)? else { return Ok(Action::Done) };
+    let selector = set.selector().map_err(Failure::permanent)?;
+    let reference = OwnerReference::controller(cx.kind.api_version, cx.kind.kind, &set.metadata);
+    let owner = PodOwner { metadata: &set.metadata, reference };
+    let mut pods = cx.claim_pods(&set, &owner, &selector).await?;
+    let mut failed = None;
+    if !set.metadata.is_deleting() {
+        let wanted = set.replicas();
+        let active = pods.iter().filter(|pod| pod.is_active()).count();
+        if active != wanted {
+            failed = cx.manage(&set, &owner, &pods, wanted).await.err();
+            // The cache shows what was created and deleted.
+            pods = cx.claim_pods(&set, &owner, &selector).await?;
+        }
+    }
+    let status = SetStatus::of(&set, &pods, cx.kind.counts_terminating, failed.as_ref(), &cx.clock);
+    cx.write_status(&set, &status).await?;
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    let remaining = pods.iter().filter(|pod| pod.is_active()).count().abs_diff(set.replicas());
+    if remaining > 0 && !set.metadata.is_deleting() {
+        // More than a burst.
+        return Ok(Action::RequeueAfter(Duration::ZERO));
+    }
+    Ok(match status::next_availability(&set, &pods, &cx.clock) {
+        Some(delay) => Action::RequeueAfter(delay),
+        None => Action::Done,
+    })
+}
+
+impl Context {
+    fn path(&self, set: &Metadata) -> String {
+        let SetKind { path, plural, .. } = self.kind;
+        format!("/{path}/namespaces/{}/{plural}/{}", set.namespace, set.name)
+    }
+
+    /// The pods of the set, also those that have ended or are being deleted.
+    async fn claim_pods(
+        &self,
+        set: &SetView,
+        owner: &PodOwner<'_>,
+        selector: &LabelSelector,
+    ) -> Result<Vec<Arc<PodView>>, Failure> {
+        let claimer = Claimer {
+            client: &self.client,
+            owner: &set.metadata,
+            reference: &owner.reference,
+            owner_path: &self.path(&set.metadata),
+            collection: ("api/v1", "pods"),
+            selector,
+        };
+        claimer.claim_if(&self.pods, |pod| !pod.is_finished()).await
+    }
+
+    /// Creates or deletes pods, at most [`BURST`].
+    async fn manage(
+        &self,
+        set: &SetView,
+        owner: &PodOwner<'_>,
+        pods: &[Arc<PodView>],
+        wanted: usize,
+    ) -> Result<(), kube_client::Error> {
+        let active: Vec<&Arc<PodView>> = pods.iter().filter(|pod| pod.is_active()).collect();
+        if active.len() < wanted {
+            let missing = (wanted - active.len()).min(BURST);
+            let pod = set.spec.template.pod(owner);
+            return self.pod_control.create_all(owner, &pod, missing).await;
+        }
+        let surplus = (active.len() - wanted).min(BURST);
+        let related = self.pods_of_related_sets(set);
+        let doomed = deletion_order::choose(active, &related, surplus, &self.clock);
+        self.pod_control.delete_all(owner, doomed.iter().map(|pod| &pod.metadata)).await
+    }
+
+    /// The active pods of all sets with the same controller, such as those of one Deployment.
+    fn pods_of_related_sets(&self, set: &SetView) -> Vec<Arc<PodView>> {
+        let Some(controller) = set.metadata.controller() else { return Vec::new() };
+        let sets = self.sets.indexer().by_index(CONTROLLER_INDEX, &controller.uid);
+        let mut pods = Vec::new();
+        for set in sets.unwrap_or_default() {
+            if let Ok(listed) = self.pods.shared_by_index(CONTROLLER_INDEX, set.uid()) {
+                pods.extend(listed.objects.into_iter().filter(|pod| pod.is_active()));
+            }
+        }
+        pods
+    }
+
+    async fn write_status(&self, set: &SetView, status: &SetStatus) -> Result<(), Failure> {
+        if set.status == *status {
+            return Ok(());
+        }
+        let path = format!("{}/status", self.path(&set.metadata));
+        let written =
+            api_requests::patch_status(&self.client, &path, &set.metadata, &set.status, status);
+        written.await.map_err(Failure::from)
+    }
+}

@@ -1,0 +1,64 @@
+//! [`SetView`]: the fields of a set that its controller reads.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::status::SetStatus;
+use crate::adoption::HasMetadata;
+use crate::metadata::Metadata;
+use crate::pod_control::PodTemplate;
+use machinery::json;
+use machinery::selector::LabelSelector;
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct SetView {
+    /// The metadata.
+    pub metadata: Metadata,
+    /// The spec.
+    pub spec: SetSpec,
+    /// The status.
+    #[serde(default)]
+    pub status: SetStatus,
+}
+
+/// The spec of a set.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SetSpec {
+    #[serde(default)]
+    replicas: Option<i32>,
+    /// The time for which a pod must be ready to be available.
+    #[serde(default)]
+    pub min_ready_seconds: i32,
+    /// A label selector, or the labels of a ReplicationController.
+    #[serde(default)]
+    selector: Value,
+    /// The template of the pods.
+    pub template: PodTemplate,
+}
+
+impl SetView {
+    /// The desired number of pods.
+    pub(super) fn replicas(&self) -> usize {
+        usize::try_from(self.spec.replicas.unwrap_or(1)).unwrap_or(0)
+    }
+
+    /// The selector of its pods.
+    pub(super) fn selector(&self) -> Result<LabelSelector, String> {
+        let selector = &self.spec.selector;
+        let is_label_selector = ["matchLabels", "matchExpressions"]
+            .iter()
+            .any(|key| !selector[*key].is_null() && !selector[*key].is_string());
+        if is_label_selector {
+            return LabelSelector::from_value(selector);
+        }
+        LabelSelector::from_value(&json!({"matchLabels": selector}))
+    }
+}
+
+impl HasMetadata for SetView {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+}

@@ -1,0 +1,100 @@
+//! Filters: which nodes can run a pod. Each plugin of Kubernetes has a function in this folder.
+//!
+//! [`CycleState`] has what the plugins compute once per decision, for all nodes (upstream:
+//! PreFilter). A copy of it can be changed as if pods were added to nodes or removed from them.
+
+pub(crate) mod inter_pod_affinity;
+pub(crate) mod node_local;
+pub(crate) mod pod_topology_spread;
+pub(crate) mod volumes;
+
+use super::cluster_cache::ClusterCache;
+use super::listers::Listers;
+use super::node_info::NodeInfo;
+use super::pod_info::PodInfo;
+use super::rejection::{Plugin, Rejection};
+use inter_pod_affinity::AffinityState;
+use pod_topology_spread::SpreadState;
+use volumes::{AssumedVolumes, VolumeState};
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone)]
+pub(crate) struct CycleState {
+    pub volumes: Option<VolumeState>,
+    spread: Option<SpreadState>,
+    affinity: Option<AffinityState>,
+}
+
+impl CycleState {
+    /// Computes the state, or rejects all nodes.
+    pub(crate) fn prepare(
+        cache: &ClusterCache,
+        listers: &Listers,
+        assumed: &AssumedVolumes,
+        pod: &PodInfo,
+    ) -> Result<Self, Rejection> {
+        Ok(Self {
+            volumes: VolumeState::prepare(cache, listers, assumed, pod)?,
+            spread: SpreadState::prepare(cache, pod),
+            affinity: AffinityState::prepare(cache, pod),
+        })
+    }
+
+    /// Whether a node can run the pod.
+    pub(crate) fn filter(&self, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
+        node_local::filter(&pod.traits, node)?;
+        if let Some(volumes) = &self.volumes {
+            volumes.filter(node)?;
+        }
+        if let Some(spread) = &self.spread {
+            spread.filter(node)?;
+        }
+        self.affinity.as_ref().map_or(Ok(()), |affinity| affinity.filter(pod, node))
+    }
+
+    /// Counts another pod as if it were on a node.
+    pub(crate) fn add_pod(&mut self, cache: &ClusterCache, other: &PodInfo, node: &NodeInfo) {
+        self.change(cache, other, node, 1);
+    }
+
+    /// Counts without another pod, which is on a node.
+    pub(crate) fn remove_pod(&mut self, cache: &ClusterCache, other: &PodInfo, node: &NodeInfo) {
+        self.change(cache, other, node, -1);
+    }
+
+    fn change(&mut self, cache: &ClusterCache, other: &PodInfo, node: &NodeInfo, by: i64) {
+        if let Some(volumes) = &mut self.volumes {
+            volumes.change(other, by);
+        }
+        if let Some(spread) = &mut self.spread {
+            spread.change(other, node, by);
+        }
+        if let Some(affinity) = &mut self.affinity {
+            affinity.change(cache, other, node, by);
+        }
+    }
+}
+
+/// The names of the only nodes that the required node affinity allows, if it names nodes, as that of
+/// the pods of a DaemonSet does.
+///
+/// Upstream: nodeaffinity/node_affinity.go PreFilter
+pub(crate) fn named_nodes(pod: &PodInfo) -> Result<Option<Vec<&str>>, Rejection> {
+    let Some(required) = &pod.traits.required_nodes else { return Ok(None) };
+    let mut names = Vec::new();
+    for term in &required.node_selector_terms {
+        match term.node_names() {
+            Some(named) => names.extend(named),
+            None => return Ok(None),
+        }
+    }
+    if required.node_selector_terms.is_empty() {
+        return Ok(None);
+    }
+    if names.is_empty() {
+        return Err(Rejection::unresolvable(Plugin::NodeAffinity, "pod affinity terms conflict"));
+    }
+    names.sort_unstable();
+    names.dedup();
+    Ok(Some(names))
+}

@@ -1,0 +1,232 @@
+//! [`Listers`]: reads of objects other than pods and nodes, from the shared caches.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, ReplicationController};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::StorageClass;
+use runtime::informer::{HasSynced, SharedInformer};
+use runtime::{Lister, Manager};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::pod_info::PodTraits;
+use super::resources::ResourceList;
+use super::selectors::{NodeSelector, Selector};
+use crate::metadata::Metadata;
+
+/// See the [module documentation](self).
+#[derive(Debug)]
+pub(crate) struct Listers {
+    pub claims: Lister<ClaimView>,
+    pub volumes: Lister<VolumeView>,
+    pub classes: Lister<StorageClassView>,
+    pub budgets: Lister<BudgetView>,
+    replica_sets: Lister<SelectingView>,
+    stateful_sets: Lister<SelectingView>,
+    replication_controllers: Lister<ReplicationControllerView>,
+}
+
+/// A PersistentVolumeClaim.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ClaimView {
+    pub metadata: Metadata,
+    pub spec: ClaimSpec,
+    pub status: PhaseView,
+}
+
+/// The phase of a claim or volume.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PhaseView {
+    pub phase: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ClaimSpec {
+    pub volume_name: String,
+    pub storage_class_name: String,
+    pub access_modes: Vec<String>,
+    pub resources: RequestsView,
+    pub selector: Option<Selector>,
+    pub volume_mode: String,
+    pub volume_attributes_class_name: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct RequestsView {
+    pub requests: ResourceList,
+}
+
+/// A PersistentVolume.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct VolumeView {
+    pub metadata: Metadata,
+    pub spec: VolumeSpec,
+    pub status: PhaseView,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct VolumeSpec {
+    pub capacity: ResourceList,
+    pub claim_ref: Option<ClaimReference>,
+    pub node_affinity: VolumeNodeAffinity,
+    pub storage_class_name: String,
+    pub access_modes: Vec<String>,
+    pub volume_mode: String,
+    pub volume_attributes_class_name: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ClaimReference {
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct VolumeNodeAffinity {
+    pub required: Option<NodeSelector>,
+}
+
+/// A StorageClass.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct StorageClassView {
+    pub provisioner: String,
+    pub volume_binding_mode: String,
+    pub allowed_topologies: Vec<TopologyTerm>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct TopologyTerm {
+    pub match_label_expressions: Vec<TopologyExpression>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct TopologyExpression {
+    pub key: String,
+    pub values: Vec<String>,
+}
+
+/// A PodDisruptionBudget.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct BudgetView {
+    pub metadata: Metadata,
+    pub spec: BudgetSpec,
+    pub status: BudgetStatus,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct BudgetSpec {
+    pub selector: Option<Selector>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct BudgetStatus {
+    pub disruptions_allowed: i32,
+    pub disrupted_pods: BTreeMap<String, IgnoredAny>,
+}
+
+/// A ReplicaSet or StatefulSet.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct SelectingView {
+    spec: SelectingSpec,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct SelectingSpec {
+    selector: Selector,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct ReplicationControllerView {
+    spec: ReplicationControllerSpec,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct ReplicationControllerSpec {
+    selector: BTreeMap<String, String>,
+}
+
+impl Listers {
+    /// The listers of a manager, and whether their caches are complete.
+    pub(crate) fn of(manager: &Manager) -> (Self, Vec<HasSynced>) {
+        let informers = [
+            manager.informer::<PersistentVolumeClaim>(),
+            manager.informer::<PersistentVolume>(),
+            manager.informer::<StorageClass>(),
+            manager.informer::<PodDisruptionBudget>(),
+            manager.informer::<ReplicaSet>(),
+            manager.informer::<StatefulSet>(),
+            manager.informer::<ReplicationController>(),
+        ];
+        let [claims, volumes, classes, budgets, replica_sets, stateful_sets, controllers] =
+            &informers;
+        let listers = Self {
+            claims: claims.lister(),
+            volumes: volumes.lister(),
+            classes: classes.lister(),
+            budgets: budgets.lister(),
+            replica_sets: replica_sets.lister(),
+            stateful_sets: stateful_sets.lister(),
+            replication_controllers: controllers.lister(),
+        };
+        (listers, informers.iter().map(SharedInformer::has_synced).collect())
+    }
+
+    /// Listers without objects.
+    pub(crate) fn empty() -> Self {
+        use runtime::informer::Indexer;
+        Self {
+            claims: Lister::new(Arc::new(Indexer::new())),
+            volumes: Lister::new(Arc::new(Indexer::new())),
+            classes: Lister::new(Arc::new(Indexer::new())),
+            budgets: Lister::new(Arc::new(Indexer::new())),
+            replica_sets: Lister::new(Arc::new(Indexer::new())),
+            stateful_sets: Lister::new(Arc::new(Indexer::new())),
+            replication_controllers: Lister::new(Arc::new(Indexer::new())),
+        }
+    }
+
+    /// The selector of the workload that controls a pod.
+    ///
+    /// Upstream: plugins/helper/spread.go DefaultSelector
+    pub(crate) fn selector_of_controller(&self, pod: &PodTraits) -> Option<Selector> {
+        let (api_version, kind, name) = pod.controller.as_ref()?;
+        let namespace = &pod.namespace;
+        match (api_version.as_str(), kind.as_str()) {
+            ("apps/v1", "ReplicaSet") => {
+                let set = self.replica_sets.shared(namespace, name).ok()??;
+                Some(set.spec.selector.clone())
+            }
+            ("apps/v1", "StatefulSet") => {
+                let set = self.stateful_sets.shared(namespace, name).ok()??;
+                Some(set.spec.selector.clone())
+            }
+            ("v1", "ReplicationController") => {
+                let controller = self.replication_controllers.shared(namespace, name).ok()??;
+                Some(Selector::of_labels(controller.spec.selector.clone()))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! [`NodeInfo`]: a node with the pods that are bound to it, and the sums of what they use.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::pod_info::{HostPort, PodInfo, Taint};
+use super::resources::{ResourceList, Resources};
+use super::selectors::NodeLabels;
+use machinery::quantity::Quantity;
+
+/// The label with the name of the host.
+pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
+/// The label with the zone.
+pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// The part of a node that its object determines.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct NodeObject {
+    pub name: Arc<str>,
+    pub labels: BTreeMap<String, Arc<str>>,
+    pub taints: Vec<Taint>,
+    pub is_unschedulable: bool,
+    pub allocatable: Resources,
+    pub allowed_pods: i64,
+    /// The sizes of images on the node, by name.
+    pub images: BTreeMap<String, i64>,
+}
+
+impl NodeLabels for NodeObject {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.labels.get(key).map(AsRef::as_ref)
+    }
+
+    fn node_name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// The fields of a node's JSON that the scheduler reads.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NodeWire {
+    metadata: MetadataWire,
+    spec: SpecWire,
+    status: StatusWire,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct MetadataWire {
+    name: String,
+    labels: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct SpecWire {
+    taints: Vec<Taint>,
+    unschedulable: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct StatusWire {
+    allocatable: ResourceList,
+    images: Vec<ImageWire>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ImageWire {
+    names: Vec<String>,
+    size_bytes: i64,
+}
+
+impl From<NodeWire> for NodeObject {
+    fn from(node: NodeWire) -> Self {
+        let pods = node.status.allocatable.get("pods").and_then(|it| Quantity::parse(it).ok());
+        let labels = node.metadata.labels.into_iter();
+        let mut images = BTreeMap::new();
+        for image in node.status.images {
+            images.extend(image.names.into_iter().map(|name| (name, image.size_bytes)));
+        }
+        Self {
+            name: node.metadata.name.into(),
+            labels: labels.map(|(key, value)| (key, value.into())).collect(),
+            taints: node.spec.taints,
+            is_unschedulable: node.spec.unschedulable,
+            allocatable: Resources::parse(&node.status.allocatable),
+            allowed_pods: pods.map_or(0, |pods| pods.value()),
+            images,
+        }
+    }
+}
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NodeInfo {
+    pub object: Arc<NodeObject>,
+    /// Whether the object exists. Pods may be known earlier or longer than their node.
+    pub exists: bool,
+    /// The requests of all pods.
+    pub requested: Resources,
+    /// Cpu and memory as scores count them.
+    pub non_zero_requested: (i64, i64),
+    pub pods: Vec<Arc<PodInfo>>,
+    /// The number of pods that use each port.
+    ports: HashMap<HostPort, usize>,
+}
+
+impl NodeInfo {
+    /// A node of which only the name is known.
+    pub(crate) fn absent(name: &str) -> Self {
+        let object = NodeObject { name: name.into(), ..NodeObject::default() };
+        Self { object: Arc::new(object), ..Self::default() }
+    }
+
+    /// A node without pods.
+    #[cfg(test)]
+    pub(crate) fn of(object: NodeObject) -> Self {
+        Self { object: Arc::new(object), exists: true, ..Self::default() }
+    }
+
+    /// The name of the node.
+    pub(crate) fn name(&self) -> &str {
+        &self.object.name
+    }
+
+    /// A label of the node.
+    pub(crate) fn label(&self, key: &str) -> Option<&Arc<str>> {
+        self.object.labels.get(key)
+    }
+
+    /// Adds a pod to the sums.
+    pub(crate) fn add_pod(&mut self, pod: Arc<PodInfo>) {
+        self.requested.add(&pod.traits.requests);
+        self.non_zero_requested.0 += pod.traits.non_zero_requests.0;
+        self.non_zero_requested.1 += pod.traits.non_zero_requests.1;
+        for port in &pod.traits.host_ports {
+            *self.ports.entry(port.clone()).or_default() += 1;
+        }
+        self.pods.push(pod);
+    }
+
+    /// Removes a pod from the sums. Returns false if it is not there.
+    pub(crate) fn remove_pod(&mut self, uid: &str) -> bool {
+        let Some(index) = self.pods.iter().position(|pod| *pod.uid == *uid) else { return false };
+        let pod = self.pods.swap_remove(index);
+        self.requested.subtract(&pod.traits.requests);
+        self.non_zero_requested.0 -= pod.traits.non_zero_requests.0;
+        self.non_zero_requested.1 -= pod.traits.non_zero_requests.1;
+        for port in &pod.traits.host_ports {
+            if let Some(users) = self.ports.get_mut(port) {
+                *users -= 1;
+                if *users == 0 {
+                    self.ports.remove(port);
+                }
+            }
+        }
+        true
+    }
+
+    /// Whether one of the ports is used on the node.
+    pub(crate) fn uses_any_port(&self, ports: &[HostPort]) -> bool {
+        ports.iter().any(|port| self.ports.keys().any(|used| used.conflicts_with(port)))
+    }
+}

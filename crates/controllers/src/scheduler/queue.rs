@@ -1,0 +1,293 @@
+//! [`SchedulingQueue`]: the pods that wait for a node.
+//!
+//! ```text
+//! add ─▶ active ─▶ pop ─▶ (decision) ─▶ bound
+//!          ▲  ▲              │ fits nowhere     │ error
+//!          │  └── backoff ◀──┼─ unschedulable   └─▶ error backoff ─▶ active, when the time is over
+//!          └─────────────────┘ an event that may help, or five minutes
+//! ```
+//!
+//! Pods leave by priority and then by arrival. While no pod is active, those in backoff are popped
+//! early, as in Kubernetes since 1.33: an event has made them ready, so an attempt is worthwhile.
+//! Pods whose binding failed wait for the whole backoff.
+//!
+//! Invariant: each pod is in exactly one of the four parts, which `places` names.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::pod_info::PodInfo;
+use super::rejection::Plugins;
+use keel::Timestamp;
+
+/// The backoff after the first attempt.
+const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
+/// The longest backoff.
+const MAX_BACKOFF: Duration = Duration::from_secs(10);
+/// The time after which an unschedulable pod is tried again without an event.
+const MAX_IN_UNSCHEDULABLE: Duration = Duration::from_mins(5);
+
+/// A pod in the queue.
+#[derive(Debug, Clone)]
+pub(crate) struct QueuedPod {
+    pub info: Arc<PodInfo>,
+    /// The number of decisions about it.
+    pub attempts: u32,
+    /// The time of the last decision, or of its arrival.
+    pub since: Timestamp,
+    /// The plugins that have rejected it.
+    pub rejected_by: Plugins,
+}
+
+impl QueuedPod {
+    fn backoff_end(&self) -> Timestamp {
+        if self.attempts == 0 {
+            return self.since;
+        }
+        let factor = 1_u32.checked_shl(self.attempts - 1).unwrap_or(u32::MAX);
+        let end = self.since + INITIAL_BACKOFF.saturating_mul(factor).min(MAX_BACKOFF);
+        Timestamp::from_seconds(end.seconds())
+    }
+}
+
+type ActiveKey = (Reverse<i32>, u64);
+/// Backoffs end at whole seconds, so that priorities decide between pods that failed together.
+type TimeKey = (Timestamp, Reverse<i32>, u64);
+
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Active(ActiveKey),
+    Backoff(TimeKey),
+    ErrorBackoff(TimeKey),
+    Unschedulable,
+}
+
+/// See the [module documentation](self).
+#[derive(Debug, Default)]
+pub(crate) struct SchedulingQueue {
+    active: BTreeMap<ActiveKey, QueuedPod>,
+    backoff: BTreeMap<TimeKey, QueuedPod>,
+    error_backoff: BTreeMap<TimeKey, QueuedPod>,
+    unschedulable: HashMap<Arc<str>, QueuedPod>,
+    /// When each unschedulable pod is tried again at the latest.
+    flush_times: BTreeSet<(Timestamp, Arc<str>)>,
+    places: HashMap<Arc<str>, Place>,
+    arrivals: u64,
+}
+
+impl SchedulingQueue {
+    /// Adds a pod, or replaces its state. An unschedulable pod is tried again if its traits have
+    /// changed.
+    pub(crate) fn add(&mut self, info: Arc<PodInfo>, now: Timestamp) {
+        let Some(known) = self.pod_mut(&info.uid) else {
+            let rejected_by = Plugins::default();
+            return self.activate(QueuedPod { info, attempts: 0, since: now, rejected_by });
+        };
+        let is_changed = !Arc::ptr_eq(&known.info.traits, &info.traits);
+        let is_reordered = known.info.priority != info.priority;
+        known.info = Arc::clone(&info);
+        let is_unschedulable = matches!(self.places.get(&info.uid), Some(Place::Unschedulable));
+        if is_changed && is_unschedulable {
+            self.requeue(&info.uid, now);
+        } else if is_reordered && matches!(self.places.get(&info.uid), Some(Place::Active(_))) {
+            let known = self.remove(&info.uid);
+            known.into_iter().for_each(|known| self.activate(known));
+        }
+    }
+
+    /// Removes a pod.
+    pub(crate) fn remove(&mut self, uid: &str) -> Option<QueuedPod> {
+        match self.places.remove(uid)? {
+            Place::Active(key) => self.active.remove(&key),
+            Place::Backoff(key) => self.backoff.remove(&key),
+            Place::ErrorBackoff(key) => self.error_backoff.remove(&key),
+            Place::Unschedulable => {
+                let pod = self.unschedulable.remove(uid)?;
+                let flush_time = pod.since + MAX_IN_UNSCHEDULABLE;
+                self.flush_times.remove(&(flush_time, Arc::clone(&pod.info.uid)));
+                Some(pod)
+            }
+        }
+    }
+
+    /// The next pod to decide about.
+    pub(crate) fn pop(&mut self, now: Timestamp) -> Option<QueuedPod> {
+        self.move_due(now);
+        let next = self.active.pop_first().map(|(_, pod)| pod);
+        let mut pod = next.or_else(|| self.backoff.pop_first().map(|(_, pod)| pod))?;
+        self.places.remove(&pod.info.uid);
+        pod.attempts += 1;
+        pod.since = now;
+        Some(pod)
+    }
+
+    /// Moves pods whose time is over.
+    fn move_due(&mut self, now: Timestamp) {
+        while let Some(entry) = self.backoff.first_entry().filter(|entry| entry.key().0 <= now) {
+            let pod = entry.remove();
+            self.activate(pod);
+        }
+        while let Some(entry) = self.error_backoff.first_entry().filter(|it| it.key().0 <= now) {
+            let pod = entry.remove();
+            self.activate(pod);
+        }
+        while let Some((_, uid)) = self.flush_times.first().filter(|(time, _)| *time <= now) {
+            let uid = Arc::clone(uid);
+            self.requeue(&uid, now);
+        }
+    }
+
+    /// The time at which [`pop`](Self::pop) may return a pod although none was added.
+    pub(crate) fn next_time(&self) -> Option<Timestamp> {
+        let error = self.error_backoff.first_key_value().map(|((time, ..), _)| *time);
+        let flush = self.flush_times.first().map(|(time, _)| *time);
+        error.into_iter().chain(flush).min()
+    }
+
+    /// Returns a pod that fits on no node.
+    pub(crate) fn add_unschedulable(&mut self, pod: QueuedPod) {
+        let uid = Arc::clone(&pod.info.uid);
+        self.places.insert(Arc::clone(&uid), Place::Unschedulable);
+        self.flush_times.insert((pod.since + MAX_IN_UNSCHEDULABLE, Arc::clone(&uid)));
+        self.unschedulable.insert(uid, pod);
+    }
+
+    /// Returns a pod after an error that has nothing to do with its fit.
+    pub(crate) fn add_after_error(&mut self, mut pod: QueuedPod, now: Timestamp) {
+        pod.since = now;
+        pod.rejected_by = Plugins::default();
+        let key = (pod.backoff_end(), Reverse(pod.info.priority), self.arrival());
+        self.places.insert(Arc::clone(&pod.info.uid), Place::ErrorBackoff(key));
+        self.error_backoff.insert(key, pod);
+    }
+
+    /// The pods that fit on no node.
+    pub(crate) fn unschedulable(&self) -> impl Iterator<Item = &QueuedPod> {
+        self.unschedulable.values()
+    }
+
+    /// Whether a pod fits on no node.
+    pub(crate) fn has_unschedulable(&self) -> bool {
+        !self.unschedulable.is_empty()
+    }
+
+    /// Tries an unschedulable pod again, after its backoff.
+    pub(crate) fn requeue(&mut self, uid: &str, now: Timestamp) {
+        if !matches!(self.places.get(uid), Some(Place::Unschedulable)) {
+            return;
+        }
+        let Some(pod) = self.remove(uid) else { return };
+        let end = pod.backoff_end();
+        if end <= now {
+            return self.activate(pod);
+        }
+        let key = (end, Reverse(pod.info.priority), self.arrival());
+        self.places.insert(Arc::clone(&pod.info.uid), Place::Backoff(key));
+        self.backoff.insert(key, pod);
+    }
+
+    fn activate(&mut self, pod: QueuedPod) {
+        let key = (Reverse(pod.info.priority), self.arrival());
+        self.places.insert(Arc::clone(&pod.info.uid), Place::Active(key));
+        self.active.insert(key, pod);
+    }
+
+    fn arrival(&mut self) -> u64 {
+        self.arrivals += 1;
+        self.arrivals
+    }
+
+    fn pod_mut(&mut self, uid: &str) -> Option<&mut QueuedPod> {
+        match self.places.get(uid)? {
+            Place::Active(key) => self.active.get_mut(key),
+            Place::Backoff(key) => self.backoff.get_mut(key),
+            Place::ErrorBackoff(key) => self.error_backoff.get_mut(key),
+            Place::Unschedulable => self.unschedulable.get_mut(uid),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{pod, prioritized};
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_seconds(seconds)
+    }
+
+    fn pop(queue: &mut SchedulingQueue, seconds: i64) -> Option<String> {
+        queue.pop(at(seconds)).map(|pod| pod.info.key.name().to_owned())
+    }
+
+    #[test]
+    fn pods_leave_by_priority_and_then_by_arrival() {
+        let mut queue = SchedulingQueue::default();
+        for (name, priority) in [("low", 0), ("first", 9), ("second", 9)] {
+            queue.add(Arc::new(prioritized(name, priority, "")), at(0));
+        }
+        let order: Vec<_> = std::iter::from_fn(|| pop(&mut queue, 0)).collect();
+        assert_eq!(order, ["first", "second", "low"]);
+    }
+
+    #[test]
+    fn an_unschedulable_pod_waits_for_an_event_or_five_minutes() {
+        let mut queue = SchedulingQueue::default();
+        queue.add(Arc::new(pod("p", "")), at(0));
+        let popped = queue.pop(at(0)).unwrap();
+        queue.add_unschedulable(popped);
+        assert_eq!(pop(&mut queue, 299), None);
+        assert_eq!(queue.next_time(), Some(at(300)));
+        assert_eq!(pop(&mut queue, 300), Some("p".to_owned()));
+    }
+
+    #[test]
+    fn a_failed_pod_waits_longer_each_time() {
+        let mut queue = SchedulingQueue::default();
+        queue.add(Arc::new(pod("p", "")), at(0));
+        let mut now = 0;
+        for delay in [1, 2, 4, 8, 10, 10] {
+            let popped = queue.pop(at(now)).unwrap();
+            queue.add_after_error(popped, at(now));
+            assert_eq!(queue.next_time(), Some(at(now + delay)));
+            assert_eq!(pop(&mut queue, now + delay - 1), None);
+            now += delay;
+        }
+    }
+
+    #[test]
+    fn active_pods_leave_before_those_in_backoff() {
+        let mut queue = SchedulingQueue::default();
+        queue.add(Arc::new(prioritized("waiting", 9, "")), at(0));
+        let popped = queue.pop(at(0)).unwrap();
+        queue.add_unschedulable(popped);
+        queue.requeue("waiting", at(0));
+        queue.add(Arc::new(pod("new", "")), at(0));
+        assert_eq!(pop(&mut queue, 0), Some("new".to_owned()));
+        assert_eq!(pop(&mut queue, 0), Some("waiting".to_owned()));
+    }
+
+    #[test]
+    fn a_pod_with_other_traits_is_tried_again() {
+        let mut queue = SchedulingQueue::default();
+        let info = Arc::new(pod("p", "cpu=9"));
+        queue.add(Arc::clone(&info), at(0));
+        let popped = queue.pop(at(0)).unwrap();
+        queue.add_unschedulable(popped);
+        queue.add(info, at(2));
+        assert_eq!(pop(&mut queue, 2), None);
+        queue.add(Arc::new(pod("p", "cpu=1")), at(2));
+        assert_eq!(pop(&mut queue, 2), Some("p".to_owned()));
+    }
+
+    #[test]
+    fn a_removed_pod_does_not_leave() {
+        let mut queue = SchedulingQueue::default();
+        queue.add(Arc::new(pod("p", "")), at(0));
+        assert!(queue.remove("p").is_some());
+        assert_eq!(pop(&mut queue, 0), None);
+        assert!(queue.remove("p").is_none());
+    }
+}

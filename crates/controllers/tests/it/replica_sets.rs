@@ -1,0 +1,195 @@
+//! ReplicaSets and ReplicationControllers.
+
+use std::time::Duration;
+
+use crate::objects::{PODS, make_ready, names, template};
+use crate::plane::Plane;
+use machinery::{Value, json};
+
+const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
+const WEB: &str = "/apis/apps/v1/namespaces/default/replicasets/web";
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+
+fn set(replicas: u32) -> Value {
+    json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": template("web"),
+        },
+    })
+}
+
+async fn plane() -> Plane {
+    Plane::start(&["replicaset", "replicationcontroller"]).await
+}
+
+/// Waits until the status of the set has this number of replicas.
+async fn until_replicas(plane: &Plane, path: &str, replicas: u32) -> Value {
+    plane
+        .until(path, |_, set| {
+            set["status"]["replicas"] == replicas
+                && set["status"]["observedGeneration"] == set["metadata"]["generation"]
+        })
+        .await
+}
+
+#[tokio::test]
+async fn a_replica_set_creates_the_missing_pods_and_deletes_the_surplus() {
+    let plane = plane().await;
+    plane.create(SETS, &set(3)).await;
+    let found = until_replicas(&plane, WEB, 3).await;
+    assert_eq!(found["status"]["fullyLabeledReplicas"], 3);
+    assert_eq!(found["status"]["readyReplicas"], Value::Null);
+    let pods = plane.read(PODS).await;
+    for pod in pods["items"].as_array().unwrap() {
+        let owner = &pod["metadata"]["ownerReferences"][0];
+        assert_eq!(owner["uid"], found["metadata"]["uid"]);
+        assert_eq!(
+            (&owner["controller"], &owner["blockOwnerDeletion"]),
+            (&json!(true), &json!(true))
+        );
+        assert_eq!(pod["metadata"]["generateName"], "web-");
+        assert_eq!(pod["metadata"]["labels"], json!({"app": "web"}));
+    }
+    plane.merge(WEB, &json!({"spec": {"replicas": 1}})).await;
+    until_replicas(&plane, WEB, 1).await;
+    assert_eq!(names(&plane.read(PODS).await).len(), 1);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_deleted_pod_is_replaced() {
+    let plane = plane().await;
+    plane.create(SETS, &set(2)).await;
+    until_replicas(&plane, WEB, 2).await;
+    let before = names(&plane.read(PODS).await);
+    plane.delete(&format!("{PODS}/{}", before[0])).await;
+    let after = plane.until(PODS, |_, pods| {
+        let names = names(pods);
+        names.len() == 2 && !names.contains(&before[0])
+    });
+    assert!(names(&after.await).contains(&before[1]));
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn pods_become_available_after_they_were_ready_for_the_minimum_time() {
+    let plane = plane().await;
+    let mut set = set(1);
+    set["spec"]["minReadySeconds"] = 10.into();
+    plane.create(SETS, &set).await;
+    until_replicas(&plane, WEB, 1).await;
+    make_ready(&plane, &names(&plane.read(PODS).await)[0]).await;
+    let found = plane.until(WEB, |_, set| set["status"]["readyReplicas"] == 1).await;
+    assert_eq!(found["status"]["availableReplicas"], Value::Null);
+    plane.advance(Duration::from_secs(10));
+    plane.until(WEB, |_, set| set["status"]["availableReplicas"] == 1).await;
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn an_orphan_is_adopted_and_a_pod_with_other_labels_is_released() {
+    let plane = plane().await;
+    let mut orphan = template("web");
+    orphan["metadata"]["name"] = "orphan".into();
+    plane.create(PODS, &orphan).await;
+    let set = plane.create(SETS, &set(1)).await;
+    until_replicas(&plane, WEB, 1).await;
+    let pods = plane.read(PODS).await;
+    assert_eq!(names(&pods), ["orphan"]);
+    let owner = &pods["items"][0]["metadata"]["ownerReferences"][0];
+    assert_eq!(owner["uid"], set["metadata"]["uid"]);
+
+    let relabeled = json!({"metadata": {"labels": {"app": "debugged"}}});
+    plane.merge(&format!("{PODS}/orphan"), &relabeled).await;
+    plane.until(PODS, |_, pods| names(pods).len() == 2).await;
+    let released = plane
+        .until(&format!("{PODS}/orphan"), |_, pod| pod["metadata"]["ownerReferences"].is_null())
+        .await;
+    assert_eq!(released["metadata"]["labels"]["app"], "debugged");
+
+    // The released pod is selected again: one of the two is surplus.
+    let relabeled = json!({"metadata": {"labels": {"app": "web"}}});
+    plane.merge(&format!("{PODS}/orphan"), &relabeled).await;
+    plane.until(PODS, |_, pods| names(pods).len() == 1).await;
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_refused_creation_is_shown_by_a_condition_and_an_event() {
+    let plane = plane().await;
+    let quota = json!({"metadata": {"name": "none"}, "spec": {"hard": {"pods": "1"}}});
+    plane.create("/api/v1/namespaces/default/resourcequotas", &quota).await;
+    plane
+        .until("/api/v1/namespaces/default/resourcequotas/none", |_, quota| {
+            quota["status"]["hard"]["pods"] == "1"
+        })
+        .await;
+    plane.create(SETS, &set(3)).await;
+    let found = plane.until(WEB, |_, set| set["status"]["conditions"].is_array()).await;
+    let condition = &found["status"]["conditions"][0];
+    assert_eq!(condition["type"], "ReplicaFailure");
+    assert_eq!(
+        (&condition["status"], &condition["reason"]),
+        (&json!("True"), &json!("FailedCreate"))
+    );
+    let message = condition["message"].as_str().unwrap();
+    assert!(message.contains("is forbidden: exceeded quota: none"), "{message}");
+    let events = plane
+        .until(EVENTS, |_, events| {
+            events["items"].as_array().unwrap().iter().any(|it| it["reason"] == "FailedCreate")
+        })
+        .await;
+    let failed =
+        events["items"].as_array().unwrap().iter().find(|it| it["reason"] == "FailedCreate");
+    let failed = failed.unwrap();
+    assert!(failed["message"].as_str().unwrap().starts_with("Error creating: pods \"web-"));
+    assert_eq!(failed["source"]["component"], "replicaset-controller");
+
+    plane.delete("/api/v1/namespaces/default/resourcequotas/none").await;
+    plane.advance(Duration::from_secs(60));
+    let found = until_replicas(&plane, WEB, 3).await;
+    assert_eq!(found["status"]["conditions"], Value::Null);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_replica_set_with_more_pods_than_a_burst_is_complete() {
+    let plane = plane().await;
+    plane.create(SETS, &set(600)).await;
+    until_replicas(&plane, WEB, 600).await;
+    assert_eq!(names(&plane.read(PODS).await).len(), 600);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_replication_controller_keeps_its_pods() {
+    let plane = plane().await;
+    let controllers = "/api/v1/namespaces/default/replicationcontrollers";
+    let controller =
+        json!({"metadata": {"name": "web"}, "spec": {"replicas": 2, "template": template("web")}});
+    plane.create(controllers, &controller).await;
+    let found = until_replicas(&plane, &format!("{controllers}/web"), 2).await;
+    assert_eq!(found["status"]["terminatingReplicas"], Value::Null);
+    let pods = plane.read(PODS).await;
+    assert_eq!(pods["items"][0]["metadata"]["ownerReferences"][0]["kind"], "ReplicationController");
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn an_idle_plane_is_not_written_to() {
+    let plane = plane().await;
+    plane.create(SETS, &set(2)).await;
+    until_replicas(&plane, WEB, 2).await;
+    plane.until(EVENTS, |_, events| names(events).len() == 2).await;
+    let before = plane.read(WEB).await;
+    for _ in 0..30 {
+        plane.advance(Duration::from_secs(1));
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(plane.read(WEB).await, before);
+    assert_eq!(names(&plane.read(EVENTS).await).len(), 2);
+    plane.stop().await;
+}

@@ -1,0 +1,169 @@
+//! Registers the simulated nodes and keeps them alive.
+//!
+//! It promises that the first N nodes exist and that all simulated nodes have a status and a renewed
+//! Lease: every 10 seconds the Lease, every 5 minutes the conditions, and at once what is missing or
+//! wrong. A node that a user deletes is not registered again before the next start, as with a
+//! kubelet. It reads Nodes and Pods, and writes Nodes, their status, and Leases in `kube-node-lease`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use runtime::informer::Indexer;
+use runtime::{Action, Client, Failure, Lister, Request};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::node_object;
+use crate::node_view::{NodeView, index_of};
+use crate::requests;
+use crate::simulated_nodes::{NODE_INDEX, SimulatedNodesOptions};
+use crate::time;
+use keel::Timestamp;
+
+const LEASE_PERIOD: Duration = Duration::from_secs(10);
+const STATUS_PERIOD: Duration = Duration::from_secs(300);
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+
+/// The context of [`reconcile`].
+pub(crate) struct NodeContext {
+    pub client: Client,
+    pub nodes: Lister<NodeView>,
+    pub pods: Arc<Indexer>,
+    /// The pods to reconcile, since their node has appeared.
+    pub pod_requests: mpsc::Sender<Request>,
+    pub options: SimulatedNodesOptions,
+    /// The nodes that were seen since the start. Not locked while a request is sent.
+    pub states: Mutex<HashMap<String, NodeState>>,
+}
+
+/// The times of the next writes for a node.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NodeState {
+    uid: String,
+    next_renewal: Timestamp,
+    next_heartbeat: Timestamp,
+}
+
+/// Registers or updates one node.
+pub(crate) async fn reconcile(request: Request, cx: Arc<NodeContext>) -> Result<Action, Failure> {
+    let name = request.name();
+    let count = cx.options.count;
+    let Some(node) = cx.nodes.shared_key(&request)? else {
+        return cx.register(name).await;
+    };
+    if node.is_surplus(count) {
+        let path = format!("/api/v1/nodes/{name}");
+        let deleted = requests::delete_now(&cx.client, &path, &node.metadata.uid).await;
+        requests::unless_outdated(deleted)?;
+        return Ok(Action::Done);
+    }
+    if !node.is_managed(count) {
+        return Ok(Action::Done);
+    }
+    if cx.is_new(&node) {
+        for pod in cx.pods.by_index(NODE_INDEX, name)? {
+            if cx.pod_requests.send(pod.key().clone()).await.is_err() {
+                break;
+            }
+        }
+    }
+    let renewal = cx.renew_lease(&node).await?;
+    let heartbeat = cx.update_status(&node).await?;
+    Ok(Action::RequeueAfter(renewal.min(heartbeat)))
+}
+
+impl NodeContext {
+    /// Registers a node of this plane, once.
+    async fn register(&self, name: &str) -> Result<Action, Failure> {
+        let is_own = index_of(name).is_some_and(|index| index < self.options.count);
+        if !is_own || self.lock().contains_key(name) {
+            return Ok(Action::Done);
+        }
+        let SimulatedNodesOptions { capacity, clock, .. } = &self.options;
+        let node = node_object::registration(name, capacity, clock.now());
+        match requests::create(&self.client, "/api/v1/nodes", &node).await {
+            Err(error) if !requests::has_code(&error, 409) => Err(error.into()),
+            // The event of the new node leads to its lease.
+            _ => Ok(Action::Done),
+        }
+    }
+
+    /// Whether the node was not seen since the start.
+    fn is_new(&self, node: &NodeView) -> bool {
+        let now = self.options.clock.now();
+        let mut states = self.lock();
+        let state = states.entry(node.metadata.name.clone()).or_default();
+        if state.uid == node.metadata.uid {
+            return false;
+        }
+        let ready = node.condition("Ready");
+        let last = ready.and_then(|ready| time::parse(ready.last_heartbeat_time.as_deref()?));
+        *state = NodeState {
+            uid: node.metadata.uid.clone(),
+            next_renewal: now,
+            // A node that was registered just now has a complete status.
+            next_heartbeat: last.map_or(now, |last| last + STATUS_PERIOD),
+        };
+        true
+    }
+
+    /// Renews the lease if that is due, and returns the time until the next renewal.
+    async fn renew_lease(&self, node: &NodeView) -> Result<Duration, Failure> {
+        let now = self.options.clock.now();
+        let name = &node.metadata.name;
+        let left = self.state(name).next_renewal.since(now);
+        if !left.is_zero() {
+            return Ok(left);
+        }
+        let path = format!("{LEASES}/{name}");
+        let patch = json!({"spec": {"renewTime": time::micros(now)}});
+        match requests::patch(&self.client, &path, requests::MERGE, &patch).await {
+            Err(error) if requests::has_code(&error, 404) => {
+                let lease = node_object::lease(name, &node.metadata.uid, now);
+                requests::unless_outdated(requests::create(&self.client, LEASES, &lease).await)?;
+            }
+            renewed => drop(renewed?),
+        }
+        // Up to 4 % more, as for kubelets, so that the renewals of many nodes do not coincide.
+        let jitter = self.options.entropy.below(LEASE_PERIOD.as_millis() as u64 / 25);
+        let period = LEASE_PERIOD + Duration::from_millis(jitter);
+        self.change(name, |state| state.next_renewal = now + period);
+        Ok(period)
+    }
+
+    /// Writes the status if it is incomplete or a heartbeat is due, and returns the time until the
+    /// next heartbeat.
+    async fn update_status(&self, node: &NodeView) -> Result<Duration, Failure> {
+        let SimulatedNodesOptions { capacity, clock, .. } = &self.options;
+        let (name, now) = (&node.metadata.name, clock.now());
+        let left = self.state(name).next_heartbeat.since(now);
+        let mut status = node_object::status_patch(node, name, capacity, now);
+        if left.is_zero() {
+            status["conditions"] = json!(node_object::conditions(node, now));
+        }
+        if status.as_object().is_some_and(serde_json::Map::is_empty) {
+            return Ok(left);
+        }
+        let path = format!("/api/v1/nodes/{name}/status");
+        let patch = json!({"metadata": {"uid": node.metadata.uid}, "status": status});
+        let patched = requests::patch(&self.client, &path, requests::STRATEGIC_MERGE, &patch).await;
+        requests::unless_outdated(patched)?;
+        self.change(name, |state| state.next_heartbeat = now + STATUS_PERIOD);
+        Ok(STATUS_PERIOD)
+    }
+
+    fn state(&self, name: &str) -> NodeState {
+        self.lock().get(name).cloned().unwrap_or_default()
+    }
+
+    fn change(&self, name: &str, change: impl FnOnce(&mut NodeState)) {
+        if let Some(state) = self.lock().get_mut(name) {
+            change(state);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, NodeState>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

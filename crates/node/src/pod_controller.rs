@@ -1,0 +1,222 @@
+//! Writes the status of the pods that are bound to simulated nodes, and ends pods that are deleted.
+//!
+//! It promises that each pod has the status of [`pod_lifecycle`](crate::pod_lifecycle) at the time of
+//! the plane's clock, by one write for each change, and that a deleted pod ends and is removed. It
+//! reads Pods and Nodes, and writes the status of Pods, deletes Pods, and records Events about
+//! containers that are restarted with a delay.
+
+use std::sync::{Arc, Once};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use runtime::recorder::{EventType, Recorder};
+use runtime::{Action, Client, Failure, Lister, Request};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::node_object;
+use crate::node_view::NodeView;
+use crate::pod_addresses::PodAddresses;
+use crate::pod_lifecycle::{PodLifecycle, Progress};
+use crate::pod_plan::PodPlan;
+use crate::pod_view::{PodCondition, PodStatus, PodView};
+use crate::requests;
+use keel::Clock;
+
+/// The context of [`reconcile`].
+pub(crate) struct PodContext {
+    pub client: Client,
+    pub pods: Lister<PodView>,
+    pub nodes: Lister<NodeView>,
+    /// The number of nodes of the plane.
+    pub count: usize,
+    pub clock: Clock,
+    pub addresses: Arc<PodAddresses>,
+    pub recorder: Recorder,
+    /// Records the addresses of the pods that exist at the start.
+    pub existing: Once,
+}
+
+/// Advances one pod.
+pub(crate) async fn reconcile(request: Request, cx: Arc<PodContext>) -> Result<Action, Failure> {
+    cx.existing.call_once(|| cx.record_existing_addresses());
+    let Some(pod) = cx.pods.get_key(&request)? else {
+        cx.addresses.release(&request);
+        return Ok(Action::Done);
+    };
+    if pod.spec.node_name.is_empty() {
+        return Ok(Action::Done);
+    }
+    let node = cx.nodes.shared("", &pod.spec.node_name)?;
+    let Some(node) = node.filter(|node| node.is_managed(cx.count)) else {
+        return Ok(Action::Done);
+    };
+    if pod.metadata.deletion_timestamp.is_some() {
+        return cx.end(&pod).await;
+    }
+    if pod.is_finished() {
+        return Ok(Action::Done);
+    }
+    cx.advance(&request, &pod, &node).await
+}
+
+impl PodContext {
+    fn record_existing_addresses(&self) {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Addressed {
+            status: Status,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Status {
+            #[serde(rename = "podIP")]
+            pod_ip: String,
+        }
+        for item in self.pods.indexer().list() {
+            if let Ok(pod) = item.decode::<Addressed>() {
+                self.addresses.record(item.key(), &pod.status.pod_ip);
+            }
+        }
+    }
+
+    /// Writes the next status of a pod.
+    async fn advance(
+        &self,
+        request: &Request,
+        pod: &PodView,
+        node: &NodeView,
+    ) -> Result<Action, Failure> {
+        let plan = PodPlan::of(pod);
+        let lifecycle = PodLifecycle::new(pod, &plan, self.clock.now());
+        let Progress { mut status, wake_after } = lifecycle.advance();
+        if status.host_ip.is_empty() {
+            status.host_ip = match node.internal_ip() {
+                Some(address) => address.to_owned(),
+                None => node_object::node_ip(&node.metadata.name),
+            };
+        }
+        let has_sandbox = status
+            .condition("PodReadyToStartContainers")
+            .is_some_and(|condition| condition.status == "True");
+        if status.pod_ip.is_empty() && has_sandbox {
+            status.pod_ip = match pod.spec.host_network {
+                true => status.host_ip.clone(),
+                false => self.addresses.assign(request),
+            };
+        }
+        self.write(pod, &status).await?;
+        self.report_restarts(pod, &status);
+        Ok(wake_after.map_or(Action::Done, Action::RequeueAfter))
+    }
+
+    /// Ends a pod that is being deleted, and removes it.
+    async fn end(&self, pod: &PodView) -> Result<Action, Failure> {
+        let plan = PodPlan::of(pod);
+        if !pod.is_finished() {
+            match PodLifecycle::new(pod, &plan, self.clock.now()).terminate() {
+                Ok(status) => self.write(pod, &status).await?,
+                Err(wait) => return Ok(Action::RequeueAfter(wait)),
+            }
+        }
+        // A pod with finalizers has the grace period 0 after the first request.
+        if pod.metadata.deletion_grace_period_seconds != Some(0) {
+            let deleted = requests::delete_now(&self.client, &pod.path(), &pod.metadata.uid).await;
+            requests::unless_outdated(deleted)?;
+        }
+        Ok(Action::Done)
+    }
+
+    async fn write(&self, pod: &PodView, status: &PodStatus) -> Result<(), Failure> {
+        let changes = changes(&pod.status, status);
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let path = format!("{}/status", pod.path());
+        let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": changes});
+        let patched = requests::patch(&self.client, &path, requests::STRATEGIC_MERGE, &patch).await;
+        Ok(requests::unless_outdated(patched)?)
+    }
+
+    fn report_restarts(&self, pod: &PodView, status: &PodStatus) {
+        let init = status.init_container_statuses.iter().map(|status| (status, "initContainers"));
+        let others = status.container_statuses.iter().map(|status| (status, "containers"));
+        for (container, field) in init.chain(others) {
+            let Some(waiting) = &container.state.waiting else { continue };
+            let known = pod.status.container_statuses.iter();
+            let mut known = known.chain(&pod.status.init_container_statuses);
+            let was_waiting =
+                known.any(|it| it.name == container.name && it.state == container.state);
+            if waiting.reason != "CrashLoopBackOff" || was_waiting {
+                continue;
+            }
+            let metadata = &pod.metadata;
+            let regarding = ObjectReference {
+                api_version: Some("v1".to_owned()),
+                kind: Some("Pod".to_owned()),
+                name: Some(metadata.name.clone()),
+                namespace: Some(metadata.namespace.clone()),
+                uid: Some(metadata.uid.clone()),
+                field_path: Some(format!("spec.{field}{{{}}}", container.name)),
+                ..ObjectReference::default()
+            };
+            let message = format!(
+                "Back-off restarting failed container {} in pod {}_{}({})",
+                container.name, metadata.name, metadata.namespace, metadata.uid
+            );
+            self.recorder.record_about(regarding, EventType::Warning, "BackOff", &message);
+        }
+    }
+}
+
+/// The fields of the status that have changed, as a strategic merge patch.
+fn changes(old: &PodStatus, new: &PodStatus) -> Map<String, Value> {
+    let mut patch = Map::new();
+    let mut set = |field: &str, is_changed: bool, value: Value| {
+        if is_changed {
+            patch.insert(field.to_owned(), value);
+        }
+    };
+    set("phase", old.phase != new.phase, json!(new.phase));
+    if new.observed_generation > 0 {
+        let is_changed = old.observed_generation != new.observed_generation;
+        set("observedGeneration", is_changed, json!(new.observed_generation));
+    }
+    set("hostIP", old.host_ip != new.host_ip, json!(new.host_ip));
+    set("hostIPs", old.host_ip != new.host_ip, json!([{"ip": new.host_ip}]));
+    set("podIP", old.pod_ip != new.pod_ip, json!(new.pod_ip));
+    set("podIPs", old.pod_ip != new.pod_ip, json!([{"ip": new.pod_ip}]));
+    set("startTime", old.start_time != new.start_time, json!(new.start_time));
+    let conditions: Vec<Value> = new.conditions.iter().filter_map(|it| changed(old, it)).collect();
+    set("conditions", !conditions.is_empty(), Value::Array(conditions));
+    for (field, old, new) in [
+        ("containerStatuses", &old.container_statuses, &new.container_statuses),
+        ("initContainerStatuses", &old.init_container_statuses, &new.init_container_statuses),
+        (
+            "ephemeralContainerStatuses",
+            &old.ephemeral_container_statuses,
+            &new.ephemeral_container_statuses,
+        ),
+    ] {
+        set(field, old != new, json!(new));
+    }
+    patch
+}
+
+/// The patch of a condition that has changed.
+fn changed(old: &PodStatus, new: &PodCondition) -> Option<Value> {
+    let known = old.condition(&new.type_);
+    if known == Some(new) {
+        return None;
+    }
+    let mut condition = json!(new);
+    // The patch of a list of conditions merges each condition.
+    for (field, was_set, is_set) in [
+        ("reason", known.is_some_and(|it| !it.reason.is_empty()), !new.reason.is_empty()),
+        ("message", known.is_some_and(|it| !it.message.is_empty()), !new.message.is_empty()),
+    ] {
+        if was_set && !is_set {
+            condition[field] = Value::Null;
+        }
+    }
+    Some(condition)
+}

@@ -1,0 +1,160 @@
+//! Tests of the life of a pod.
+
+use super::*;
+
+const START: i64 = 1_704_067_200;
+
+/// Runs a pod from `spec` until it does not change for a time, and returns one line for each status:
+/// the time, the phase, the states of the init containers and of the containers.
+fn run(annotations: &str, spec: &str) -> Vec<String> {
+    let json = format!(
+        r#"{{"metadata":{{"name":"p","namespace":"n","uid":"u","generation":1,
+        "annotations":{annotations}}},"spec":{spec}}}"#
+    );
+    let mut pod: PodView = serde_json::from_str(&json).unwrap();
+    let (mut now, mut lines) = (Timestamp::from_seconds(START), Vec::new());
+    while lines.len() < 12 && !pod.is_finished() {
+        let plan = PodPlan::of(&pod);
+        let progress = PodLifecycle::new(&pod, &plan, now).advance();
+        if progress.status == pod.status {
+            let Some(delay) = progress.wake_after else { break };
+            now = now + delay;
+            continue;
+        }
+        pod.status = progress.status;
+        lines.push(line(now, &pod.status));
+    }
+    lines
+}
+
+fn line(now: Timestamp, status: &PodStatus) -> String {
+    let state = |status: &ContainerStatus| {
+        let ContainerStatus { state, restart_count, .. } = status;
+        let text = match (&state.waiting, &state.running, &state.terminated) {
+            (Some(waiting), ..) => waiting.reason.clone(),
+            (_, Some(_), _) => if status.ready { "ready" } else { "running" }.to_owned(),
+            (.., Some(terminated)) => format!("exit {}", terminated.exit_code),
+            _ => "none".to_owned(),
+        };
+        if *restart_count > 0 { format!("{text} ({restart_count})") } else { text }
+    };
+    let states = status.init_container_statuses.iter().chain(&status.container_statuses);
+    let states: Vec<String> = states.map(state).collect();
+    format!("{} {}: {}", now.seconds() - START, status.phase, states.join(", "))
+}
+
+fn check(annotations: &str, spec: &str, expect: &[&str]) {
+    assert_eq!(run(annotations, spec), expect);
+}
+
+#[test]
+fn an_ordinary_pod_becomes_ready_by_one_change() {
+    let spec = r#"{"restartPolicy":"Always","containers":[{"name":"c"}]}"#;
+    check("{}", spec, &["0 Running: ready"]);
+}
+
+#[test]
+fn containers_are_created_for_the_time_that_an_annotation_says() {
+    let spec = r#"{"restartPolicy":"Always","containers":[{"name":"c"}]}"#;
+    check(
+        r#"{"sampan.dev/start-after":"5s","sampan.dev/ready-after":"3s"}"#,
+        spec,
+        &["0 Pending: ContainerCreating", "5 Running: running", "8 Running: ready"],
+    );
+    check(r#"{"sampan.dev/waiting":"ImagePullBackOff"}"#, spec, &["0 Pending: ImagePullBackOff"]);
+}
+
+#[test]
+fn init_containers_run_in_order_and_sidecars_go_on() {
+    let spec = r#"{"restartPolicy":"Never","containers":[{"name":"c"}],"initContainers":[
+        {"name":"a"},{"name":"s","restartPolicy":"Always"},{"name":"b"}]}"#;
+    check("{}", spec, &["0 Running: exit 0, ready, exit 0, ready"]);
+    check(
+        r#"{"sampan.dev/init-duration":"2s","sampan.dev/run-for":"10s"}"#,
+        spec,
+        &[
+            "0 Pending: running, PodInitializing, PodInitializing, PodInitializing",
+            "2 Pending: exit 0, ready, running, PodInitializing",
+            "4 Running: exit 0, ready, exit 0, ready",
+            "14 Succeeded: exit 0, exit 0, exit 0, exit 0",
+        ],
+    );
+}
+
+#[test]
+fn an_init_container_that_fails_decides_by_the_restart_policy() {
+    let annotations = r#"{"exit-code.sampan.dev/a":"2"}"#;
+    let spec = |policy: &str| {
+        format!(
+            r#"{{"restartPolicy":"{policy}","containers":[{{"name":"c"}}],
+            "initContainers":[{{"name":"a"}}]}}"#
+        )
+    };
+    check(annotations, &spec("Never"), &["0 Failed: exit 2, PodInitializing"]);
+    let lines = run(annotations, &spec("OnFailure"));
+    assert_eq!(
+        lines[..3],
+        [
+            "0 Pending: running (1), PodInitializing",
+            "0 Pending: CrashLoopBackOff (1), PodInitializing",
+            "10 Pending: CrashLoopBackOff (2), PodInitializing",
+        ]
+    );
+}
+
+#[test]
+fn a_pod_ends_by_the_exit_codes_of_its_containers() {
+    let spec = r#"{"restartPolicy":"Never","containers":[{"name":"a"},{"name":"b"}]}"#;
+    check(
+        r#"{"sampan.dev/exit-code":"0"}"#,
+        spec,
+        &["0 Running: ready, ready", "0 Succeeded: exit 0, exit 0"],
+    );
+    check(
+        r#"{"exit-code.sampan.dev/b":"7"}"#,
+        spec,
+        &["0 Running: ready, ready", "0 Failed: exit 0, exit 7"],
+    );
+}
+
+#[test]
+fn a_container_that_fails_is_restarted_with_a_growing_delay() {
+    let spec = r#"{"restartPolicy":"OnFailure","containers":[{"name":"c"}]}"#;
+    let lines = run(r#"{"sampan.dev/exit-code":"1"}"#, spec);
+    assert_eq!(
+        lines[..8],
+        [
+            "0 Running: ready",
+            "0 Running: ready (1)",
+            "0 Running: CrashLoopBackOff (1)",
+            "10 Running: ready (2)",
+            "10 Running: CrashLoopBackOff (2)",
+            "30 Running: ready (3)",
+            "30 Running: CrashLoopBackOff (3)",
+            "70 Running: ready (4)",
+        ]
+    );
+}
+
+#[test]
+fn a_deleted_pod_ends_within_its_grace_period() {
+    let pod = |annotations: &str| -> PodView {
+        serde_json::from_str(&format!(
+            r#"{{"metadata":{{"annotations":{annotations},"deletionGracePeriodSeconds":30,
+            "deletionTimestamp":"2024-01-01T00:00:30Z"}},
+            "spec":{{"restartPolicy":"Always","containers":[{{"name":"c"}}]}},
+            "status":{{"phase":"Running","containerStatuses":[{{"name":"c",
+            "state":{{"running":{{"startedAt":"2023-12-31T00:00:00Z"}}}}}}]}}}}"#
+        ))
+        .unwrap()
+    };
+    let now = Timestamp::from_seconds(START);
+    let check = |annotations: &str| {
+        let pod = pod(annotations);
+        let plan = PodPlan::of(&pod);
+        PodLifecycle::new(&pod, &plan, now).terminate().map(|status| line(now, &status))
+    };
+    assert_eq!(check("{}"), Ok("0 Failed: exit 143".to_owned()));
+    assert_eq!(check(r#"{"sampan.dev/termination":"5s"}"#), Err(Duration::from_secs(5)));
+    assert_eq!(check(r#"{"sampan.dev/termination":"5m"}"#), Err(Duration::from_secs(30)));
+}

@@ -1,0 +1,261 @@
+//! [`PodView`]: the fields of a pod that a simulated node reads and writes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodView {
+    /// The metadata.
+    pub metadata: PodMetadata,
+    /// The specification.
+    pub spec: PodSpec,
+    /// The status.
+    pub status: PodStatus,
+}
+
+/// A part of the metadata.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodMetadata {
+    /// The name.
+    pub name: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The uid.
+    pub uid: String,
+    /// Counts the changes of the spec.
+    pub generation: i64,
+    /// The annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// The time at which the pod is to be gone, if its deletion was requested.
+    pub deletion_timestamp: Option<String>,
+    /// The time between the request and that time.
+    pub deletion_grace_period_seconds: Option<i64>,
+    /// The owners.
+    pub owner_references: Vec<OwnerReference>,
+}
+
+/// An owner.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct OwnerReference {
+    /// `Job`
+    pub kind: String,
+}
+
+/// A part of the spec.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodSpec {
+    /// The node to which the pod is bound, or empty.
+    pub node_name: String,
+    /// `Always`, `OnFailure` or `Never`.
+    pub restart_policy: String,
+    /// Whether the pod has the address of its node.
+    pub host_network: bool,
+    /// The containers.
+    pub containers: Vec<Container>,
+    /// The containers that run before them, in order; those that restart always are sidecars.
+    pub init_containers: Vec<Container>,
+    /// The containers of `kubectl debug`.
+    pub ephemeral_containers: Vec<Container>,
+    /// The conditions that a ready pod must have.
+    pub readiness_gates: Vec<ReadinessGate>,
+}
+
+/// A part of a container.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Container {
+    /// The name.
+    pub name: String,
+    /// The image.
+    pub image: String,
+    /// `Always` for sidecars; may replace the policy of the pod for others.
+    pub restart_policy: String,
+}
+
+/// A condition that a ready pod must have.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ReadinessGate {
+    /// The type of the condition.
+    pub condition_type: String,
+}
+
+/// The part of the status that a node writes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodStatus {
+    /// `Pending`, `Running`, `Succeeded`, `Failed`
+    pub phase: String,
+    /// The generation of the spec for which this status was computed.
+    pub observed_generation: i64,
+    /// The address of the node.
+    #[serde(rename = "hostIP")]
+    pub host_ip: String,
+    /// The address of the pod.
+    #[serde(rename = "podIP")]
+    pub pod_ip: String,
+    /// The time at which the node has accepted the pod.
+    pub start_time: Option<String>,
+    /// The conditions.
+    pub conditions: Vec<PodCondition>,
+    /// The statuses of the containers, in their order.
+    pub container_statuses: Vec<ContainerStatus>,
+    /// The statuses of the init containers.
+    pub init_container_statuses: Vec<ContainerStatus>,
+    /// The statuses of the ephemeral containers.
+    pub ephemeral_container_statuses: Vec<ContainerStatus>,
+}
+
+/// A condition of a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodCondition {
+    /// `Ready`
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// `True`, `False`, `Unknown`
+    pub status: String,
+    /// The reason.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The message.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The time of the last change of the status.
+    pub last_transition_time: Option<String>,
+    /// The generation of the spec for which the condition was computed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}
+
+/// The status of a container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ContainerStatus {
+    /// The name of the container.
+    pub name: String,
+    /// The image.
+    pub image: String,
+    /// The id of the image.
+    #[serde(rename = "imageID")]
+    pub image_id: String,
+    /// The id of the container; empty until it was created.
+    #[serde(rename = "containerID", skip_serializing_if = "String::is_empty")]
+    pub container_id: String,
+    /// Whether the container is ready.
+    pub ready: bool,
+    /// Whether the container has started.
+    pub started: Option<bool>,
+    /// The number of restarts.
+    pub restart_count: u32,
+    /// The present state.
+    pub state: ContainerState,
+    /// The state before the last restart.
+    pub last_state: ContainerState,
+}
+
+/// The state of a container: at most one of its fields is set.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ContainerState {
+    /// It does not run yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
+    /// It runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<Running>,
+    /// It has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminated: Option<Terminated>,
+}
+
+/// A container that does not run yet.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Waiting {
+    /// `ContainerCreating`
+    pub reason: String,
+    /// The message.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// A container that runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Running {
+    /// The time of its start.
+    pub started_at: Option<String>,
+}
+
+/// A container that has ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Terminated {
+    /// The exit code of its process.
+    pub exit_code: i32,
+    /// `Completed`, `Error`
+    pub reason: String,
+    /// The message.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The time of its start.
+    pub started_at: Option<String>,
+    /// The time of its end.
+    pub finished_at: Option<String>,
+    /// The id of the container.
+    #[serde(rename = "containerID", skip_serializing_if = "String::is_empty")]
+    pub container_id: String,
+}
+
+impl PodView {
+    /// Whether the pod has succeeded or failed.
+    pub(crate) fn is_finished(&self) -> bool {
+        matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    /// The path of the pod.
+    pub(crate) fn path(&self) -> String {
+        let PodMetadata { namespace, name, .. } = &self.metadata;
+        format!("/api/v1/namespaces/{namespace}/pods/{name}")
+    }
+}
+
+impl PodStatus {
+    /// A condition.
+    pub(crate) fn condition(&self, type_: &str) -> Option<&PodCondition> {
+        self.conditions.iter().find(|condition| condition.type_ == type_)
+    }
+}
+
+impl Container {
+    /// Whether an init container runs until the pod ends.
+    pub(crate) fn is_sidecar(&self) -> bool {
+        self.restart_policy == "Always"
+    }
+}
+
+impl ContainerState {
+    /// The state of a container that does not run yet.
+    pub(crate) fn waiting(reason: &str, message: &str) -> Self {
+        let waiting = Waiting { reason: reason.to_owned(), message: message.to_owned() };
+        Self { waiting: Some(waiting), ..Self::default() }
+    }
+
+    /// The state of a container that was started now.
+    pub(crate) fn running(now: &str) -> Self {
+        let running = Running { started_at: Some(now.to_owned()) };
+        Self { running: Some(running), ..Self::default() }
+    }
+
+    /// The state of a container that has ended.
+    pub(crate) fn terminated(terminated: Terminated) -> Self {
+        Self { terminated: Some(terminated), ..Self::default() }
+    }
+}

@@ -1,0 +1,161 @@
+//! [`SimulatedNodes`]: runs the simulated nodes of a plane until they are stopped.
+//!
+//! There is one informer of pods and one of nodes for all of them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use runtime::client::Connect;
+use runtime::{Controller, Manager, ManagerOptions, Request};
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::node_controller::{self, NodeContext};
+use crate::node_object::{self, Capacity};
+use crate::pod_addresses::PodAddresses;
+use crate::pod_controller::{self, PodContext};
+use crate::roles;
+use keel::{Clock, Entropy, Tasks, UncleanStop};
+use runtime::informer::Item;
+
+/// The time limit for the nodes to stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The number of statuses of pods that are written at the same time.
+const POD_WORKERS: usize = 32;
+
+/// The number of nodes that are registered or renewed at the same time.
+const NODE_WORKERS: usize = 8;
+
+/// The index of pods by the name of their node.
+pub(crate) const NODE_INDEX: &str = "node";
+
+/// The settings of [`SimulatedNodes`].
+#[derive(Clone)]
+pub struct SimulatedNodesOptions {
+    /// The number of nodes, which are named `sampan-0`, `sampan-1` and so on. Nodes of a former run
+    /// with a larger number are deleted.
+    pub count: usize,
+    /// The resources of each node.
+    pub capacity: Capacity,
+    /// Connects to the plane.
+    pub connect: Connect,
+    /// The plane's clock.
+    pub clock: Clock,
+    /// The plane's source of randomness.
+    pub entropy: Entropy,
+}
+
+/// See the [module documentation](self).
+pub struct SimulatedNodes {
+    manager: Manager,
+    run: JoinHandle<()>,
+    tasks: Tasks,
+}
+
+impl SimulatedNodes {
+    /// Starts the nodes. They register when the caches are complete. Must be called within a tokio
+    /// runtime.
+    pub fn start(options: SimulatedNodesOptions) -> Self {
+        let tasks = Tasks::new();
+        let client = (options.connect)(&roles::identity());
+        let manager_options = ManagerOptions {
+            handles_signals: false,
+            stop_within: STOP_TIMEOUT,
+            clock: options.clock.clone(),
+            entropy: options.entropy.clone(),
+            ..ManagerOptions::default()
+        };
+        let manager = Manager::with_tasks(client, manager_options, &tasks);
+        add_controllers(&manager, &options);
+        let running = manager.clone();
+        let run = tasks.spawn("simulated nodes", async move {
+            if let Err(error) = running.run().await {
+                tracing::error!(%error, "the simulated nodes have ended");
+            }
+        });
+        Self { manager, run, tasks }
+    }
+
+    /// The manager of the nodes, for its metrics and checks.
+    pub fn manager(&self) -> &Manager {
+        &self.manager
+    }
+
+    /// Stops the nodes. Their objects remain, as those of machines that are switched off.
+    pub async fn stop(self) -> Result<(), UncleanStop> {
+        self.manager.stop();
+        // A panic of the task is reported by the stop of its group.
+        let _ = self.run.await;
+        self.tasks.stop(STOP_TIMEOUT).await
+    }
+}
+
+impl fmt::Debug for SimulatedNodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimulatedNodes").finish_non_exhaustive()
+    }
+}
+
+fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
+    let pods = manager.informer::<Pod>();
+    pods.indexer().add_index(NODE_INDEX, node_name);
+    let nodes = manager.informer::<Node>();
+    let (pod_sender, pod_requests) = mpsc::channel::<Request>(1_000);
+    let (node_sender, node_requests) = mpsc::channel::<Request>(options.count.max(1));
+    for index in 0..options.count {
+        // The capacity of the channel is the number of nodes.
+        let _ = node_sender.try_send(Request::new("", &node_object::name(index)));
+    }
+    let pod_context = PodContext {
+        client: manager.client(),
+        pods: pods.lister(),
+        nodes: nodes.lister(),
+        count: options.count,
+        clock: options.clock.clone(),
+        addresses: Arc::new(PodAddresses::default()),
+        recorder: manager.recorder(roles::NAME),
+        existing: std::sync::Once::new(),
+    };
+    let node_context = NodeContext {
+        client: manager.client(),
+        nodes: nodes.lister(),
+        pods: Arc::clone(pods.indexer()),
+        pod_requests: pod_sender,
+        options: options.clone(),
+        states: std::sync::Mutex::default(),
+    };
+    manager.add(
+        Controller::for_::<Pod>()
+            .named("simulated-pods")
+            .channel(pod_requests)
+            .workers(POD_WORKERS)
+            .reconcile(pod_controller::reconcile, pod_context),
+    );
+    manager.add(
+        Controller::for_::<Node>()
+            .named("simulated-nodes")
+            .channel(node_requests)
+            .workers(NODE_WORKERS)
+            .reconcile(node_controller::reconcile, node_context),
+    );
+}
+
+/// The values of a pod in the [`NODE_INDEX`].
+fn node_name(item: &Item) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Bound {
+        spec: Spec,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Spec {
+        #[serde(default)]
+        node_name: String,
+    }
+    let bound: Option<Bound> = item.decode().ok();
+    bound.map(|bound| bound.spec.node_name).filter(|name| !name.is_empty()).into_iter().collect()
+}

@@ -1,0 +1,8 @@
+//! Simulated nodes against an API server in the same process. Each test has its own server in memory,
+//! with a manual clock.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
+
+mod plane;
+mod nodes;
+mod pods;

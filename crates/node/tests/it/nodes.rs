@@ -1,0 +1,97 @@
+//! Registration and heartbeats of nodes.
+
+use std::time::Duration;
+
+use machinery::json;
+
+use crate::plane::{Plane, condition};
+
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/sampan-0";
+
+#[tokio::test]
+async fn nodes_register_and_say_that_they_are_simulated() {
+    let plane = Plane::start(2, &["none"]).await;
+    for name in ["sampan-0", "sampan-1"] {
+        let path = format!("/api/v1/nodes/{name}");
+        let node = plane.until(&path, |code, _| code == 200).await;
+        assert_eq!(node["metadata"]["labels"]["sampan.dev/simulated"], "true");
+        assert_eq!(node["metadata"]["labels"]["kubernetes.io/hostname"], name);
+        assert_eq!(condition(&node, "Ready")["status"], "True");
+        assert_eq!(condition(&node, "Simulated")["status"], "True");
+        let not_ready = json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]);
+        assert_eq!(node["spec"]["taints"], not_ready, "the taint of every new node, and no other");
+        assert_eq!(node["status"]["capacity"]["cpu"], "1k");
+        let version = node["status"]["nodeInfo"]["kubeletVersion"].as_str().unwrap();
+        assert!(version.ends_with("-simulated"), "{version}");
+    }
+    assert_eq!(plane.get("/api/v1/nodes/sampan-2").await.0, 404);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_lease_is_renewed_every_ten_seconds_and_the_status_every_five_minutes() {
+    let plane = Plane::start(1, &["none"]).await;
+    let lease = plane.until(LEASE, |code, _| code == 200).await;
+    assert_eq!(lease["spec"]["leaseDurationSeconds"], 40);
+    assert_eq!(lease["spec"]["renewTime"], "2024-01-01T00:00:00.000000Z");
+    assert_eq!(lease["metadata"]["ownerReferences"][0]["kind"], "Node");
+    plane.advance(Duration::from_secs(11));
+    let is_renewed = |code: u16, lease: &machinery::Value| {
+        code == 200 && lease["spec"]["renewTime"] == "2024-01-01T00:00:11.000000Z"
+    };
+    plane.until(LEASE, is_renewed).await;
+    let node = plane.read("/api/v1/nodes/sampan-0").await;
+    let heartbeat = &condition(&node, "Ready")["lastHeartbeatTime"];
+    assert_eq!(*heartbeat, "2024-01-01T00:00:00Z");
+    plane.advance(Duration::from_secs(290));
+    let node = plane
+        .until("/api/v1/nodes/sampan-0", |_, node| {
+            condition(node, "Ready")["lastHeartbeatTime"] == "2024-01-01T00:05:01Z"
+        })
+        .await;
+    assert_eq!(condition(&node, "Ready")["lastTransitionTime"], "2024-01-01T00:00:00Z");
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn fewer_nodes_after_a_restart_remove_the_others_and_keep_the_rest() {
+    let mut plane = Plane::start(3, &["none"]).await;
+    let first = plane.until("/api/v1/nodes/sampan-0", |code, _| code == 200).await;
+    plane.until("/api/v1/nodes/sampan-2", |code, _| code == 200).await;
+    plane.stop_nodes().await;
+    plane.start_nodes(2);
+    plane.until("/api/v1/nodes/sampan-2", |code, _| code == 404).await;
+    let again = plane.read("/api/v1/nodes/sampan-0").await;
+    assert_eq!(first["metadata"]["uid"], again["metadata"]["uid"]);
+    assert_eq!(plane.get("/api/v1/nodes/sampan-1").await.0, 200);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_that_a_user_creates_for_kwok_is_managed() {
+    let plane = Plane::start(0, &["none"]).await;
+    let metadata = json!({"name": "mine", "annotations": {"kwok.x-k8s.io/node": "fake"}});
+    let status = json!({"allocatable": {"cpu": "4"}, "capacity": {"cpu": "4"}});
+    plane.create("/api/v1/nodes", &json!({"metadata": metadata, "status": status})).await;
+    let node = plane
+        .until("/api/v1/nodes/mine", |_, node| condition(node, "Ready")["status"] == "True")
+        .await;
+    assert_eq!(node["status"]["capacity"], json!({"cpu": "4"}));
+    plane.create_pod("a", json!({}), json!({"nodeName": "mine"})).await;
+    plane.until_phase("a", "Running").await;
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_that_a_user_deletes_stays_away() {
+    let plane = Plane::start(2, &["none"]).await;
+    plane.until(LEASE, |code, _| code == 200).await;
+    plane.delete("/api/v1/nodes/sampan-0").await;
+    plane.create_pod("a", json!({}), json!({"nodeName": "sampan-1"})).await;
+    plane.until_phase("a", "Running").await;
+    plane.advance(Duration::from_secs(60));
+    plane.create_pod("b", json!({}), json!({"nodeName": "sampan-1"})).await;
+    plane.until_phase("b", "Running").await;
+    assert_eq!(plane.get("/api/v1/nodes/sampan-0").await.0, 404);
+    plane.stop().await;
+}

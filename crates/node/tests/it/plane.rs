@@ -1,0 +1,140 @@
+//! [`Plane`]: an API server with simulated nodes and controllers, for one test.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::auth::authentication::User;
+use apiserver::auth::authorization::fixed_roles::FixedRoles;
+use controllers::{ControllerManager, ControllerManagerOptions, Selection};
+use keel::Entropy;
+use machinery::{Value, json};
+use node::{Capacity, SimulatedNodes, SimulatedNodesOptions};
+use runtime::client::{Connect, Identity};
+use testenv::TestEnv;
+
+/// See the [module documentation](self). The methods of [`TestEnv`] can be called on it.
+pub(crate) struct Plane {
+    env: TestEnv,
+    controllers: ControllerManager,
+    nodes: Option<SimulatedNodes>,
+}
+
+impl Plane {
+    /// A plane in memory with this number of nodes and these controllers.
+    pub(crate) async fn start(count: usize, controllers: &[&str]) -> Self {
+        let controller_roles = controllers::roles().into_iter();
+        let controller_roles = controller_roles.map(|it| (it.identity.user, it.rules.to_vec()));
+        let node_roles = node::roles().into_iter().map(|it| (it.identity.user, it.rules.to_vec()));
+        let roles = Arc::new(FixedRoles::new(controller_roles.chain(node_roles)));
+        let builder = TestEnv::builder();
+        let env = builder.config(|config| config.authorizers.push(roles)).start().await;
+        let controllers = ControllerManager::start(ControllerManagerOptions {
+            selection: Selection::parse(controllers).unwrap(),
+            connect: connect(&env),
+            root_ca: env.server().authority().to_owned(),
+            clock: env.clock().clone(),
+            entropy: Entropy::seeded(2),
+        });
+        let mut plane = Self { env, controllers, nodes: None };
+        plane.start_nodes(count);
+        plane
+    }
+
+    /// Starts the nodes, which were stopped.
+    pub(crate) fn start_nodes(&mut self, count: usize) {
+        self.nodes = Some(SimulatedNodes::start(SimulatedNodesOptions {
+            count,
+            capacity: Capacity::default(),
+            connect: connect(&self.env),
+            clock: self.env.clock().clone(),
+            entropy: Entropy::seeded(3),
+        }));
+    }
+
+    /// Stops the nodes, as if their machines were switched off.
+    pub(crate) async fn stop_nodes(&mut self) {
+        self.nodes.take().unwrap().stop().await.unwrap();
+    }
+
+    /// Creates a pod that is bound to a node.
+    pub(crate) async fn create_pod(&self, name: &str, annotations: Value, spec: Value) -> Value {
+        let mut whole = json!({
+            "nodeName": "sampan-0",
+            "containers": [{"name": "main", "image": "example.com/app:1"}],
+        });
+        machinery::patch::merge::apply(&mut whole, &spec);
+        let metadata = json!({"name": name, "annotations": annotations});
+        self.create(PODS, &json!({"metadata": metadata, "spec": whole})).await
+    }
+
+    /// Waits until a pod is as expected.
+    pub(crate) async fn until_pod(
+        &self,
+        name: &str,
+        is_expected: impl Fn(&Value) -> bool,
+    ) -> Value {
+        self.until(&format!("{PODS}/{name}"), |code, pod| code == 200 && is_expected(pod)).await
+    }
+
+    /// Waits until a pod has a phase.
+    pub(crate) async fn until_phase(&self, name: &str, phase: &str) -> Value {
+        self.until_pod(name, |pod| pod["status"]["phase"] == phase).await
+    }
+
+    /// Advances the clock in steps until the object at `path` is as expected.
+    pub(crate) async fn advance_until(
+        &self,
+        step: Duration,
+        path: &str,
+        is_expected: impl Fn(u16, &Value) -> bool,
+    ) -> Value {
+        for _ in 0..5_000 {
+            let (code, found) = self.get(path).await;
+            if is_expected(code, &found) {
+                return found;
+            }
+            self.advance(step);
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+        }
+        panic!("{path} is not as expected: {:?}", self.get(path).await);
+    }
+
+    /// Stops the nodes, the controllers, and then the server.
+    pub(crate) async fn stop(self) {
+        if let Some(nodes) = self.nodes {
+            nodes.stop().await.unwrap();
+        }
+        self.controllers.stop().await.unwrap();
+        self.env.stop().await.unwrap();
+    }
+}
+
+/// The path of the pods in the namespace `default`.
+pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// A condition in the status of an object.
+pub(crate) fn condition<'a>(object: &'a Value, type_: &str) -> &'a Value {
+    let conditions = object["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.find(|condition| condition["type"] == type_).unwrap_or(&Value::Null)
+}
+
+impl Deref for Plane {
+    type Target = TestEnv;
+
+    fn deref(&self) -> &TestEnv {
+        &self.env
+    }
+}
+
+/// Clients of the plane in the same process.
+fn connect(env: &TestEnv) -> Connect {
+    let client = env.server().in_process_client();
+    Arc::new(move |identity: &Identity| {
+        let user = User::authenticated(&identity.user, "", identity.groups.clone());
+        kube_client::Client::new(client.for_user(user), "default")
+    })
+}

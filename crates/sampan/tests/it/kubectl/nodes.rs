@@ -1,0 +1,39 @@
+//! Nodes: `get nodes`, `cordon`, `drain`, disruption budgets.
+
+use crate::kubectl::{each_alive, table};
+
+#[test]
+fn a_node_is_drained_and_its_pods_move_to_another() {
+    each_alive(2, |kubectl| {
+        let nodes = table(&kubectl.does("get nodes"));
+        let ready = nodes.lines().filter(|it| it.contains(" Ready ")).count();
+        assert_eq!(ready, 2, "{nodes}");
+        kubectl.does("create deployment web --image=nginx --replicas=4");
+        kubectl.does("rollout status deployment/web --timeout=60s");
+        let drained = kubectl.does("drain sampan-0 --ignore-daemonsets --timeout=60s");
+        assert!(drained.contains("node/sampan-0 drained"), "{drained}");
+        let nodes = table(&kubectl.does("get nodes"));
+        assert!(nodes.contains("sampan-0 Ready,SchedulingDisabled"), "{nodes}");
+        kubectl.does("rollout status deployment/web --timeout=60s");
+        let placed = kubectl.does("get pods -o jsonpath={.items[*].spec.nodeName}");
+        assert_eq!(placed, "sampan-1 sampan-1 sampan-1 sampan-1");
+        assert_eq!(kubectl.does("uncordon sampan-0"), "node/sampan-0 uncordoned\n");
+    });
+}
+
+#[test]
+fn a_disruption_budget_delays_a_drain() {
+    each_alive(1, |kubectl| {
+        kubectl.does("create deployment web --image=nginx --replicas=2");
+        kubectl.does("rollout status deployment/web --timeout=60s");
+        kubectl.does("create poddisruptionbudget web --selector=app=web --min-available=2");
+        let allowed =
+            "get pdb web -o jsonpath={.status.currentHealthy}/{.status.disruptionsAllowed}";
+        kubectl.until(|| kubectl.does(allowed) == "2/0");
+        let refused = kubectl.outcome("drain sampan-0 --ignore-daemonsets --timeout=3s", "");
+        assert_ne!(refused.code, 0);
+        let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+        assert!(refused.stderr.contains(message), "{refused:?}");
+        assert_eq!(kubectl.does("get pods -o name").lines().count(), 2);
+    });
+}
