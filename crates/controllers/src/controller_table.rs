@@ -56,6 +56,7 @@ pub const CONTROLLERS: &[&ControllerDescriptor] = &[
     &crate::persistent_volume_expander::CONTROLLER,
     &crate::pvc_protection::CONTROLLER,
     &crate::pv_protection::CONTROLLER,
+    &crate::vac_protection::CONTROLLER,
     &crate::ephemeral_volume::CONTROLLER,
     &crate::stateful_set::CONTROLLER,
     &crate::daemon_set::CONTROLLER,
@@ -104,6 +105,9 @@ mod tests {
             let own: BTreeSet<_> =
                 controller.aliases.iter().copied().chain([controller.name, short]).collect();
             for name in own {
+            let short = controller.name.strip_suffix("-controller");
+            let names_of_one = controller.aliases.iter().copied().chain([controller.name]);
+            for name in names_of_one.chain(short) {
                 assert!(names.insert(name), "{name} is used twice");
             }
         }

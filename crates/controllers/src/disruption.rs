@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 
 use crate::api_requests;
@@ -30,7 +30,7 @@ use crate::metadata::Metadata;
 use crate::object_reference::object_reference;
 use crate::pod_view::PodView;
 use crate::time;
-use expected_pods::{ExpectedPods, PodControllers};
+use expected_pods::{CountError, ExpectedPods, PodControllers};
 use keel::Clock;
 use machinery::PolicyRule;
 use machinery::selector::LabelSelector;
@@ -143,18 +143,18 @@ async fn reconcile(request: Request, cx: Arc<Disruption>) -> Result<Action, Fail
             Ok(recheck_in.map_or(Action::Done, Action::RequeueAfter))
         }
         // Allows no disruption while the counts are unknown.
-        Err(message) => {
-            if set_failure(&mut budget, &message, &cx.clock) {
+        Err(error) => {
+            if set_failure(&mut budget, &error.message, &cx.clock) {
                 cx.write_status(&budget).await?;
             }
-            Ok(Action::Requeue)
+            Ok(if error.is_transient { Action::Requeue } else { Action::Done })
         }
     }
 }
 
 impl Disruption {
-    /// Counts the pods of a budget; an error is the message of the condition.
-    async fn count(&self, budget: &PodDisruptionBudget) -> Result<Counts, String> {
+    /// Counts the pods of a budget.
+    async fn count(&self, budget: &PodDisruptionBudget) -> Result<Counts, CountError> {
         let spec = budget.spec.as_ref();
         let selector = label_selector::parse(spec.and_then(|spec| spec.selector.as_ref()));
         let selector = selector.inspect_err(|error| {
@@ -166,19 +166,20 @@ impl Disruption {
             );
         })?;
         let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
-        let pods = self.pods.select(Some(namespace), &selector).objects;
+        let pods = self.selected_pods(namespace, &selector);
         if pods.is_empty() {
             self.record(budget, EventType::Normal, "NoPods", "No matching pods found");
         }
         let expected = self.controllers.expected_pods(spec, &pods).await.inspect_err(|error| {
-            let message = format!("Failed to calculate the number of expected pods: {error}");
+            let message =
+                format!("Failed to calculate the number of expected pods: {}", error.message);
             self.record(budget, EventType::Warning, "CalculateExpectedPodCountFailed", &message);
         })?;
         if expected.has_unmanaged {
             self.warn_of_unmanaged(budget);
         }
         let (disrupted_pods, recheck_in) = self.disrupted_pods(budget, &pods);
-        let is_healthy = |pod: &&PodView| {
+        let is_healthy = |pod: &&Arc<PodView>| {
             pod.is_ready()
                 && !pod.metadata.is_deleting()
                 && !disrupted_pods.contains_key(&pod.metadata.name)
@@ -188,12 +189,23 @@ impl Disruption {
         Ok(Counts { expected, healthy, disrupted_pods, recheck_in })
     }
 
+    /// The selected pods. Their decoded form is cached, since one change of a pod leads to a count of
+    /// all.
+    fn selected_pods(&self, namespace: &str, selector: &LabelSelector) -> Vec<Arc<PodView>> {
+        let here = self.pods.indexer().list_namespace(namespace);
+        let decoded = here.iter().filter_map(|pod| self.pods.shared_key(pod.key()).ok().flatten());
+        let is_selected = |pod: &Arc<PodView>| {
+            selector.matches(|key| pod.metadata.labels.get(key).map(String::as_str))
+        };
+        decoded.filter(is_selected).collect()
+    }
+
     /// The pods that were evicted and are not deleted yet, and the time until the first of them
     /// counts as present again.
     fn disrupted_pods(
         &self,
         budget: &PodDisruptionBudget,
-        pods: &[PodView],
+        pods: &[Arc<PodView>],
     ) -> (BTreeMap<String, Time>, Option<Duration>) {
         let (mut disrupted, mut recheck_in) = (BTreeMap::new(), None);
         let recorded = budget.status.as_ref().and_then(|status| status.disrupted_pods.as_ref());
@@ -263,7 +275,7 @@ fn update_status(budget: &mut PodDisruptionBudget, counts: Counts, clock: &Clock
     let allowed = if expected.count > 0 { spare } else { 0 };
     let reason = if allowed > 0 { "SufficientPods" } else { "InsufficientPods" };
     let condition = NewCondition::new("DisruptionAllowed", allowed > 0, reason);
-    set_condition(&mut conditions, condition, generation, clock);
+    conditions::set(&mut conditions, condition, generation, clock);
     let status = PodDisruptionBudgetStatus {
         conditions: Some(conditions),
         current_healthy: healthy,
@@ -286,16 +298,6 @@ fn set_failure(budget: &mut PodDisruptionBudget, message: &str, clock: &Clock) -
     status.disruptions_allowed = 0;
     let condition = NewCondition::new("DisruptionAllowed", false, "SyncFailed").message(message);
     let observed = status.observed_generation;
-    set_condition(status.conditions.get_or_insert_default(), condition, observed, clock);
+    conditions::set(status.conditions.get_or_insert_default(), condition, observed, clock);
     *status != before
-}
-
-/// Sets a condition; its generation is 0 before the first status, as in Kubernetes.
-fn set_condition(
-    all: &mut Vec<Condition>,
-    condition: NewCondition,
-    generation: Option<i64>,
-    clock: &Clock,
-) {
-    conditions::set(all, condition, generation, clock);
 }

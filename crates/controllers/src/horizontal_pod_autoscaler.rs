@@ -265,7 +265,7 @@ impl Autoscaling {
         let history = &mut memories.entry(request.clone()).or_default().history;
         let limited = history.limit(step, spec.behavior.as_ref());
         conditions.set("AbleToScale", true, limited.able.0, limited.able.1);
-        conditions.set("ScalingLimited", limited.is_limited, limited.limit.0, limited.limit.1);
+        conditions.set("ScalingLimited", limited.is_out_of_range, limited.range.0, limited.range.1);
         limited.replicas
     }
 

@@ -15,15 +15,17 @@ pub(crate) fn parse(selector: Option<&LabelSelector>) -> Result<Selector, String
 pub(crate) fn go_text(selector: Option<&LabelSelector>) -> String {
     let Some(selector) = selector else { return "nil".to_owned() };
     let labels = selector.match_labels.iter().flatten();
-    let labels: String = labels.map(|(key, value)| format!("{key}: {value},")).collect();
+    let labels: Vec<String> = labels.map(|(key, value)| format!("{key}: {value},")).collect();
+    let labels = labels.concat();
     let expressions = selector.match_expressions.iter().flatten();
-    let expressions: String = expressions
+    let expressions: Vec<String> = expressions
         .map(|it| {
             let values = it.values.as_deref().unwrap_or_default().join(" ");
             let (key, operator) = (&it.key, &it.operator);
             format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
         })
         .collect();
+    let expressions = expressions.concat();
     format!(
         "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},\
          MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"

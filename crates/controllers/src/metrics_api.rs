@@ -31,6 +31,7 @@ use tokio::sync::mpsc;
 use crate::api_requests;
 use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
+use keel::Offload;
 use machinery::PolicyRule;
 use machinery::selector::LabelSelector;
 use runtime::{Action, Client, Controller, Failure, Lister, Predicate, Request};
@@ -82,24 +83,10 @@ impl MetricsApi {
             Ok(selector) => selector,
             Err(message) => return failure(400, "BadRequest", &message),
         };
-        let (found, what) = match *segments.as_slice() {
-            ["nodes"] => (Some(list("NodeMetricsList", source.nodes(&selector))), ""),
-            ["nodes", name] => (source.node(name), name),
-            ["pods"] => (Some(list("PodMetricsList", source.pods(None, &selector))), ""),
-            ["namespaces", namespace, "pods"] => {
-                let pods = source.pods(Some(namespace), &selector);
-                (Some(list("PodMetricsList", pods)), "")
-            }
-            ["namespaces", namespace, "pods", name] => (source.pod(namespace, name), name),
-            _ => {
-                let message = "the server could not find the requested resource";
-                return failure(404, "NotFound", message);
-            }
-        };
-        let Some(found) = found else {
-            let resource = if segments[0] == "nodes" { "nodes" } else { "pods" };
-            let message = format!("{resource}.metrics.k8s.io {what:?} not found");
-            return failure(404, "NotFound", &message);
+        let found = source.offloaded(async { find(source, &segments, &selector) }).await;
+        let found = match found {
+            Ok(found) => found,
+            Err(message) => return failure(404, "NotFound", &message),
         };
         let accept = request.headers().get(ACCEPT).and_then(|it| it.to_str().ok());
         if table::is_accepted(accept.unwrap_or_default()) {
@@ -115,8 +102,31 @@ impl std::fmt::Debug for MetricsApi {
     }
 }
 
+/// The metrics at a path; an error is the message that there are none.
+fn find(
+    source: &UsageSource,
+    segments: &[&str],
+    selector: &LabelSelector,
+) -> Result<Value, String> {
+    let no = |resource: &str, name: &str| format!("{resource}.metrics.k8s.io {name:?} not found");
+    match *segments {
+        ["nodes"] => Ok(list("NodeMetricsList", source.nodes(selector))),
+        ["nodes", name] => source.node(name).ok_or_else(|| no("nodes", name)),
+        ["pods"] => Ok(list("PodMetricsList", source.pods(None, selector))),
+        ["namespaces", namespace, "pods"] => {
+            Ok(list("PodMetricsList", source.pods(Some(namespace), selector)))
+        }
+        ["namespaces", namespace, "pods", name] => {
+            source.pod(namespace, name).ok_or_else(|| no("pods", name))
+        }
+        _ => Err("the server could not find the requested resource".to_owned()),
+    }
+}
+
 fn list(kind: &str, items: Vec<Value>) -> Value {
-    json!({"kind": kind, "apiVersion": "metrics.k8s.io/v1beta1", "metadata": {}, "items": items})
+    let mut list = json!({"kind": kind, "apiVersion": "metrics.k8s.io/v1beta1", "metadata": {}});
+    list["items"] = Value::Array(items);
+    list
 }
 
 /// The decoded value of a query parameter; empty if there is none.
@@ -170,6 +180,7 @@ fn start(cx: &ControllerContext) {
         clock: cx.clock().clone(),
         pods: cx.pods(),
         nodes: cx.manager.informer::<Node>().lister(),
+        offload: Offload::for_half_of_the_processors(),
     };
     // It is set already if the controllers of one plane were started twice.
     let _ = cx.options.metrics_api.0.set(source);

@@ -69,13 +69,17 @@ const AVAILABLE_CLASS_INDEX: &str = "available-class";
 /// The index of volumes by the `namespace/name` of their claim.
 const CLAIM_INDEX: &str = "claim";
 
+/// Objects with many fields are boxed, so that futures stay small.
+type Claim = Box<PersistentVolumeClaim>;
+type Volume = Box<PersistentVolume>;
+
 /// What the reconciles of claims and volumes use.
 struct Binder {
     client: Client,
     reader: Client,
     recorder: Recorder,
-    claims: Lister<PersistentVolumeClaim>,
-    volumes: Lister<PersistentVolume>,
+    claims: Lister<Claim>,
+    volumes: Lister<Volume>,
     classes: Lister<StorageClass>,
     nodes: Lister<serde_json::Value>,
     pods: PodClaims,

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolume;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
-use crate::api_requests;
 use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
 use crate::metadata::Metadata;
+use crate::protection_finalizer::protect;
 use machinery::PolicyRule;
 use runtime::{Action, Client, Controller, Failure, Lister, Request};
 
@@ -57,20 +56,8 @@ fn start(cx: &ControllerContext) {
 async fn reconcile(request: Request, cx: Arc<Protection>) -> Result<Action, Failure> {
     let Some(volume) = cx.volumes.get_key(&request)? else { return Ok(Action::Done) };
     let metadata = &volume.metadata;
-    let has_finalizer = metadata.finalizers.iter().any(|it| it == FINALIZER);
-    let is_used = volume.status.phase == "Bound";
-    let finalizers: Vec<&str> = if metadata.is_deleting() && has_finalizer && !is_used {
-        let others = metadata.finalizers.iter().map(String::as_str);
-        others.filter(|it| *it != FINALIZER).collect()
-    } else if !metadata.is_deleting() && !has_finalizer {
-        metadata.finalizers.iter().map(String::as_str).chain([FINALIZER]).collect()
-    } else {
-        return Ok(Action::Done);
-    };
+    let is_used = || volume.status.phase == "Bound";
     let path = format!("/api/v1/persistentvolumes/{}", request.name());
-    let patch = json!({"metadata": {"uid": metadata.uid,
-        "resourceVersion": metadata.resource_version, "finalizers": finalizers}});
-    let patched = api_requests::merge::<Value>(&cx.client, &path, &patch).await;
-    api_requests::none_if_missing(patched)?;
+    protect(&cx.client, &path, metadata, FINALIZER, is_used).await?;
     Ok(Action::Done)
 }

@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use serde::Deserialize;
-use serde_json::{Value, json};
 
-use crate::api_requests;
 use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
 use crate::metadata::Metadata;
 use crate::pod_claims::{ClaimingPod, PodClaims, claim_keys};
+use crate::protection_finalizer::protect;
 use machinery::PolicyRule;
 use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request};
 
@@ -60,28 +59,16 @@ fn start(cx: &ControllerContext) {
 async fn reconcile(request: Request, cx: Arc<Protection>) -> Result<Action, Failure> {
     let Some(claim) = cx.claims.get_key(&request)? else { return Ok(Action::Done) };
     let metadata = &claim.metadata;
-    let has_finalizer = metadata.finalizers.iter().any(|it| it == FINALIZER);
     let is_used = || {
         let pods = cx.pods.pods_of(request.namespace(), request.name());
         pods.iter().any(|pod| uses(pod, metadata))
-    };
-    let finalizers: Vec<&str> = if metadata.is_deleting() && has_finalizer && !is_used() {
-        let others = metadata.finalizers.iter().map(String::as_str);
-        others.filter(|it| *it != FINALIZER).collect()
-    } else if !metadata.is_deleting() && !has_finalizer {
-        metadata.finalizers.iter().map(String::as_str).chain([FINALIZER]).collect()
-    } else {
-        return Ok(Action::Done);
     };
     let path = format!(
         "/api/v1/namespaces/{}/persistentvolumeclaims/{}",
         request.namespace(),
         request.name()
     );
-    let patch = json!({"metadata": {"uid": metadata.uid,
-        "resourceVersion": metadata.resource_version, "finalizers": finalizers}});
-    let patched = api_requests::merge::<Value>(&cx.client, &path, &patch).await;
-    api_requests::none_if_missing(patched)?;
+    protect(&cx.client, &path, metadata, FINALIZER, is_used).await?;
     Ok(Action::Done)
 }
 

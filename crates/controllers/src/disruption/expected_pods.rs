@@ -1,6 +1,7 @@
 //! [`PodControllers`]: the number of pods that should exist, from the scales of their controllers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::ReplicationController;
@@ -11,7 +12,7 @@ use serde::Deserialize;
 use crate::controller_context::ControllerContext;
 use crate::metadata::{Metadata, OwnerReference};
 use crate::pod_view::PodView;
-use crate::scale_client::ScaleClient;
+use crate::scale_client::{ScaleClient, ScaleError};
 use runtime::Lister;
 
 /// The number of pods that should exist, and that should be healthy.
@@ -20,6 +21,27 @@ pub(super) struct ExpectedPods {
     pub(super) desired_healthy: i32,
     /// Whether some pods, which are not counted, have no controller.
     pub(super) has_unmanaged: bool,
+}
+
+/// The reason why pods cannot be counted.
+pub(super) struct CountError {
+    /// The message for the user.
+    pub(super) message: String,
+    /// Whether a retry may succeed, although nothing has changed.
+    pub(super) is_transient: bool,
+}
+
+impl From<String> for CountError {
+    fn from(message: String) -> Self {
+        Self { message, is_transient: false }
+    }
+}
+
+impl From<ScaleError> for CountError {
+    fn from(error: ScaleError) -> Self {
+        let is_transient = matches!(error, ScaleError::Discovery(_) | ScaleError::Request(_));
+        Self { message: error.to_string(), is_transient }
+    }
 }
 
 /// Finds the scales of the controllers of pods.
@@ -59,12 +81,12 @@ impl PodControllers {
         }
     }
 
-    /// The expected pods of a budget that selects `pods`; an error is a message for the user.
+    /// The expected pods of a budget that selects `pods`.
     pub(super) async fn expected_pods(
         &self,
         spec: Option<&PodDisruptionBudgetSpec>,
-        pods: &[PodView],
-    ) -> Result<ExpectedPods, String> {
+        pods: &[Arc<PodView>],
+    ) -> Result<ExpectedPods, CountError> {
         let none = ExpectedPods { count: 0, desired_healthy: 0, has_unmanaged: false };
         let Some(spec) = spec else { return Ok(none) };
         match (&spec.max_unavailable, &spec.min_available) {
@@ -87,10 +109,10 @@ impl PodControllers {
     }
 
     /// The sum of the scales of all controllers, and whether some pods have none.
-    async fn total_scale(&self, pods: &[PodView]) -> Result<(i32, bool), String> {
+    async fn total_scale(&self, pods: &[Arc<PodView>]) -> Result<(i32, bool), CountError> {
         let (mut scales, mut has_unmanaged) = (HashMap::new(), false);
         // Several ReplicaSets may belong to one Deployment.
-        let mut found_owners = std::collections::HashSet::new();
+        let mut found_owners = HashSet::new();
         for pod in pods {
             let Some(owner) = pod.metadata.controller() else {
                 has_unmanaged = true;
@@ -100,7 +122,8 @@ impl PodControllers {
                 continue;
             }
             let Some((uid, scale)) = self.scale_of(owner, &pod.metadata.namespace).await? else {
-                return Err(format!("found no controllers for pod {:?}", pod.metadata.name));
+                let message = format!("found no controllers for pod {:?}", pod.metadata.name);
+                return Err(message.into());
             };
             scales.insert(uid, scale);
         }
@@ -112,7 +135,7 @@ impl PodControllers {
         &self,
         owner: &OwnerReference,
         namespace: &str,
-    ) -> Result<Option<Scaled>, String> {
+    ) -> Result<Option<Scaled>, CountError> {
         let group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group);
         let cached = match (group, owner.kind.as_str()) {
             ("", "ReplicationController") => &self.replication_controllers,
@@ -139,9 +162,9 @@ impl PodControllers {
         &self,
         owner: &OwnerReference,
         namespace: &str,
-    ) -> Result<Option<Scaled>, String> {
+    ) -> Result<Option<Scaled>, CountError> {
         let found = self.scales.get(&owner.api_version, &owner.kind, namespace, &owner.name).await;
-        let Some(found) = found.map_err(|error| error.to_string())? else { return Ok(None) };
+        let Some(found) = found? else { return Ok(None) };
         let uid = found.scale.metadata.uid.filter(|uid| *uid == owner.uid);
         let replicas = found.scale.spec.and_then(|spec| spec.replicas).unwrap_or_default();
         Ok(uid.map(|uid| (uid, replicas)))
@@ -159,7 +182,7 @@ fn find(
     objects: &Lister<ScaledView>,
     owner: &OwnerReference,
     namespace: &str,
-) -> Option<std::sync::Arc<ScaledView>> {
+) -> Option<Arc<ScaledView>> {
     let found = objects.shared(namespace, &owner.name).ok().flatten()?;
     (found.metadata.uid == owner.uid).then_some(found)
 }

@@ -47,8 +47,9 @@ pub(super) struct Limited {
     /// For the condition `AbleToScale`.
     pub(super) able: Explanation,
     /// For the condition `ScalingLimited`.
-    pub(super) limit: Explanation,
-    pub(super) is_limited: bool,
+    pub(super) range: Explanation,
+    /// Whether the replicas are not those that were desired.
+    pub(super) is_out_of_range: bool,
 }
 
 const READY: Explanation = ("ReadyForNewScale", "recommended size matches current size");
@@ -90,8 +91,8 @@ impl ScalingHistory {
         let Some(behavior) = behavior else {
             let stabilized = self.stabilize(step);
             let able = if stabilized == step.desired { READY } else { DOWN_STABILIZED };
-            let (replicas, limit) = within_default_rate(Step { desired: stabilized, ..step });
-            return Limited { replicas, able, limit, is_limited: replicas != stabilized };
+            let (replicas, range) = within_default_rate(Step { desired: stabilized, ..step });
+            return Limited { replicas, able, range, is_out_of_range: replicas != stabilized };
         };
         let (up, down) = (behavior.scale_up.as_ref(), behavior.scale_down.as_ref());
         let stabilized = self.stabilize_with(step, window(up, 0), window(down, 300));
@@ -100,8 +101,8 @@ impl ScalingHistory {
             false if step.desired >= step.current => UP_STABILIZED,
             false => DOWN_STABILIZED,
         };
-        let (replicas, limit) = self.within_rate(Step { desired: stabilized, ..step }, up, down);
-        Limited { replicas, able, limit, is_limited: replicas != stabilized }
+        let (replicas, range) = self.within_rate(Step { desired: stabilized, ..step }, up, down);
+        Limited { replicas, able, range, is_out_of_range: replicas != stabilized }
     }
 
     /// Remembers a change of the replicas.
@@ -277,15 +278,15 @@ mod tests {
 
     /// The replicas and the two reasons.
     fn reasons(limited: &Limited) -> (i32, &'static str, &'static str) {
-        (limited.replicas, limited.able.0, limited.limit.0)
+        (limited.replicas, limited.able.0, limited.range.0)
     }
 
     #[test]
     fn without_a_behavior_the_replicas_at_most_double() {
         let check = |current, desired, expected: (i32, &str)| {
             let limited = ScalingHistory::default().limit(step(current, desired, 0), None);
-            assert_eq!((limited.replicas, limited.limit.0), expected);
-            assert_eq!(limited.is_limited, limited.replicas != desired);
+            assert_eq!((limited.replicas, limited.range.0), expected);
+            assert_eq!(limited.is_out_of_range, limited.replicas != desired);
         };
         check(1, 3, (3, "DesiredWithinRange"));
         check(1, 9, (4, "ScaleUpLimit"));
@@ -324,7 +325,7 @@ mod tests {
         let mut check = |current, desired, after, expected: (i32, &str)| {
             let step = step(current, desired, after);
             let limited = history.limit(step, Some(&behavior));
-            assert_eq!((limited.replicas, limited.limit.0), expected, "{step:?}");
+            assert_eq!((limited.replicas, limited.range.0), expected, "{step:?}");
             history.record(Step { desired: limited.replicas, ..step }, Some(&behavior));
         };
         check(2, 20, 0, (6, "ScaleUpLimit"));

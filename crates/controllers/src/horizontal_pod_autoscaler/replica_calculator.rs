@@ -231,7 +231,7 @@ fn is_unready(pod: &ScaledPod, sample: &Sample, now: Timestamp) -> bool {
         return true;
     };
     let start = to_timestamp(start);
-    let changed = condition.last_transition_time.as_ref().map(to_timestamp).unwrap_or(start);
+    let changed = condition.last_transition_time.as_ref().map_or(start, to_timestamp);
     let is_false = condition.status == "False";
     if start + CPU_INITIALIZATION_PERIOD > now {
         // The window must have begun after the last change.

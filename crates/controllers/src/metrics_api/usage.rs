@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::metadata::Metadata;
 use crate::time;
-use keel::Clock;
+use keel::{Clock, Offload};
 use machinery::quantity::Quantity;
 use machinery::selector::LabelSelector;
 use runtime::Lister;
@@ -23,11 +23,15 @@ const MEMORY_ANNOTATION: &str = "kwok.x-k8s.io/usage-memory";
 /// The time over which usage is measured, as metrics-server's default resolution.
 const WINDOW: &str = "15s";
 
+/// The number of pods whose decoding would delay other tasks.
+const MANY_PODS: usize = 1000;
+
 /// The usage of the pods and nodes in the caches.
 pub(crate) struct UsageSource {
     pub(super) clock: Clock,
     pub(super) pods: Lister<MeasuredPod>,
     pub(super) nodes: Lister<MeasuredNode>,
+    pub(super) offload: Offload,
 }
 
 /// The parts of a pod that determine its usage.
@@ -109,11 +113,12 @@ impl MeasuredPod {
             let text = container.resources.requests.get(name)?;
             Quantity::parse(text).ok()
         };
-        let cpu = annotated(CPU_ANNOTATION).map(|it| it.milli_value()).unwrap_or_else(|| {
+        let cpu = annotated(CPU_ANNOTATION).map(|it| it.milli_value());
+        let cpu = cpu.unwrap_or_else(|| {
             requested("cpu").map_or(1, |request| (request.milli_value() / 10).max(1))
         });
-        let memory = annotated(MEMORY_ANNOTATION)
-            .map(|it| it.value())
+        let memory = annotated(MEMORY_ANNOTATION).map(|it| it.value());
+        let memory = memory
             .unwrap_or_else(|| requested("memory").map_or(1 << 20, |request| request.value() / 2));
         Usage { cpu, memory }
     }
@@ -137,6 +142,21 @@ impl MeasuredPod {
 }
 
 impl UsageSource {
+    /// Runs a computation over all pods, apart from other tasks if there are many pods.
+    pub(super) async fn offloaded<F: Future>(&self, computation: F) -> F::Output {
+        if self.pods.indexer().len() < MANY_PODS {
+            return computation.await;
+        }
+        self.offload.run(None, computation).await
+    }
+
+    /// All pods that have a usage, decoded one by one.
+    fn running_pods(&self) -> impl Iterator<Item = MeasuredPod> {
+        let pods = self.pods.indexer().list().into_iter();
+        let decoded = pods.filter_map(|item| item.decode::<MeasuredPod>().ok());
+        decoded.filter(MeasuredPod::is_measured)
+    }
+
     fn timestamp(&self) -> Value {
         json!(time::now(&self.clock))
     }
@@ -159,7 +179,7 @@ impl UsageSource {
     /// The metrics of the selected nodes.
     pub(super) fn nodes(&self, selector: &LabelSelector) -> Vec<Value> {
         let mut usage: HashMap<String, Usage> = HashMap::new();
-        for pod in self.pods.list().objects.into_iter().filter(MeasuredPod::is_measured) {
+        for pod in self.running_pods() {
             let total = pod.total();
             usage.entry(pod.spec.node_name).or_default().add(&total);
         }
@@ -176,10 +196,8 @@ impl UsageSource {
     pub(super) fn node(&self, name: &str) -> Option<Value> {
         let node = self.nodes.get("", name).ok().flatten()?;
         let mut usage = Usage::default();
-        for pod in self.pods.list().objects {
-            if pod.spec.node_name == name && pod.is_measured() {
-                usage.add(&pod.total());
-            }
+        for pod in self.running_pods().filter(|pod| pod.spec.node_name == name) {
+            usage.add(&pod.total());
         }
         Some(node_metrics(&node, &usage, &self.timestamp()))
     }

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::json;
 
 use super::{
-    BIND_COMPLETED, BOUND_BY_CONTROLLER, Binder, DEFAULT_CLASS, SELECTED_NODE, annotation,
-    class_of_claim, has_class, matching,
+    BIND_COMPLETED, BOUND_BY_CONTROLLER, Binder, Claim, DEFAULT_CLASS, SELECTED_NODE, Volume,
+    annotation, class_of_claim, has_class, matching,
 };
 use runtime::recorder::EventType;
 use runtime::{Action, Failure, Request};
@@ -29,7 +29,7 @@ fn volume_name(claim: &PersistentVolumeClaim) -> &str {
 }
 
 impl Binder {
-    async fn sync_unbound(&self, claim: PersistentVolumeClaim) -> Result<Action, Failure> {
+    async fn sync_unbound(&self, claim: Claim) -> Result<Action, Failure> {
         let name = volume_name(&claim);
         if name.is_empty() {
             return self.sync_without_volume(claim).await;
@@ -67,7 +67,7 @@ impl Binder {
         Ok(Action::Done)
     }
 
-    async fn sync_without_volume(&self, claim: PersistentVolumeClaim) -> Result<Action, Failure> {
+    async fn sync_without_volume(&self, claim: Claim) -> Result<Action, Failure> {
         let class = self.class_named(class_of_claim(&claim))?;
         let is_delayed = class.as_ref().is_some_and(|class| {
             class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
@@ -97,7 +97,7 @@ impl Binder {
         Ok(Action::Done)
     }
 
-    async fn sync_bound(&self, claim: PersistentVolumeClaim) -> Result<Action, Failure> {
+    async fn sync_bound(&self, claim: Claim) -> Result<Action, Failure> {
         let name = volume_name(&claim);
         if name.is_empty() {
             let message =
@@ -133,11 +133,7 @@ impl Binder {
 
     /// Binds both sides. Each step is skipped if it is done, so that an interrupted binding
     /// continues.
-    async fn bind(
-        &self,
-        volume: PersistentVolume,
-        claim: PersistentVolumeClaim,
-    ) -> Result<(), Failure> {
+    async fn bind(&self, volume: Volume, claim: Claim) -> Result<(), Failure> {
         let volume = self.bind_volume(volume, &claim).await?;
         let volume = self.set_volume_phase(volume, "Bound", "").await?;
         let claim = self.bind_claim(claim, &volume).await?;

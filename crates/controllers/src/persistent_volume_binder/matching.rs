@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as QuantityText;
 
-use super::{AVAILABLE_CLASS_INDEX, CLAIM_INDEX, class_of_claim, class_of_volume};
+use super::{AVAILABLE_CLASS_INDEX, CLAIM_INDEX, Volume, class_of_claim, class_of_volume};
 use crate::label_selector;
 use machinery::quantity::Quantity;
 use runtime::{Failure, Lister};
@@ -86,10 +86,10 @@ pub(super) fn mismatch(volume: &PersistentVolume, claim: &PersistentVolumeClaim)
 /// The volume that names the claim, or the smallest that satisfies it. If the class binds late, the
 /// scheduler chooses among the latter.
 pub(super) fn best_match(
-    volumes: &Lister<PersistentVolume>,
+    volumes: &Lister<Volume>,
     claim: &PersistentVolumeClaim,
     is_delayed: bool,
-) -> Result<Option<PersistentVolume>, Failure> {
+) -> Result<Option<Volume>, Failure> {
     let (metadata, requested) = (&claim.metadata, requested(claim));
     let key = format!(
         "{}/{}",
@@ -127,7 +127,7 @@ pub(super) fn best_match(
     let fitting = all.into_iter().filter(|volume| {
         fits(volume) && is_available(volume) && is_selected(volume) && allows_access(volume, claim)
     });
-    Ok(fitting.min_by_key(capacity))
+    Ok(fitting.min_by_key(|volume| capacity(volume)))
 }
 
 #[cfg(test)]

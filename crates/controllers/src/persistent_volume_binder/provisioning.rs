@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::writes::claim_reference;
 use super::{
-    BOUND_BY_CONTROLLER, Binder, DEFAULT_CLASS, PROVISIONED_BY, SELECTED_NODE,
+    BOUND_BY_CONTROLLER, Binder, Claim, DEFAULT_CLASS, PROVISIONED_BY, SELECTED_NODE,
     SIMULATED_PROVISIONER, annotation, class_of_claim, matching,
 };
 use crate::api_requests;
@@ -48,7 +48,7 @@ impl Binder {
     /// Provisions a volume for a claim with a class.
     pub(super) async fn provision(
         &self,
-        claim: PersistentVolumeClaim,
+        claim: Claim,
         class: Option<StorageClass>,
     ) -> Result<Action, Failure> {
         let Some(class) = class else {
@@ -134,11 +134,7 @@ impl Binder {
     }
 
     /// Names the provisioner in the annotations of the claim.
-    async fn set_provisioner(
-        &self,
-        claim: PersistentVolumeClaim,
-        provisioner: &str,
-    ) -> Result<PersistentVolumeClaim, Failure> {
+    async fn set_provisioner(&self, claim: Claim, provisioner: &str) -> Result<Claim, Failure> {
         let annotations = claim.metadata.annotations.as_ref();
         if PROVISIONER_ANNOTATIONS.iter().all(|it| annotation(annotations, it) == Some(provisioner))
         {

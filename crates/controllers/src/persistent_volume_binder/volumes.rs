@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
 
-use super::{Binder, PROVISIONED_BY, SIMULATED_PROVISIONER, annotation, matching};
+use super::{Binder, Claim, PROVISIONED_BY, SIMULATED_PROVISIONER, Volume, annotation, matching};
 use crate::api_requests;
 use runtime::recorder::EventType;
 use runtime::{Action, Failure, Request};
@@ -55,10 +55,10 @@ impl Binder {
         &self,
         reference: &ObjectReference,
         volume: &PersistentVolume,
-    ) -> Result<Option<PersistentVolumeClaim>, Failure> {
+    ) -> Result<Option<Claim>, Failure> {
         let namespace = reference.namespace.as_deref().unwrap_or_default();
         let name = reference.name.as_deref().unwrap_or_default();
-        let is_same = |claim: &PersistentVolumeClaim| claim.metadata.uid == reference.uid;
+        let is_same = |claim: &Claim| claim.metadata.uid == reference.uid;
         if let Some(claim) = self.claims.get(namespace, name)?.filter(is_same) {
             return Ok(Some(claim));
         }
@@ -67,13 +67,13 @@ impl Binder {
             return Ok(None);
         }
         let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}");
-        let claim: Option<PersistentVolumeClaim> = api_requests::get(&self.reader, &path).await?;
+        let claim: Option<Claim> = api_requests::get(&self.reader, &path).await?;
         Ok(claim.filter(is_same))
     }
 
     fn warn_of_mode(&self, volume: &PersistentVolume, claim: &PersistentVolumeClaim) {
-        let name = |name: &Option<String>| name.clone().unwrap_or_default();
-        let (of_volume, of_claim) = (name(&volume.metadata.name), name(&claim.metadata.name));
+        let of_volume = volume.metadata.name.as_deref().unwrap_or_default();
+        let of_claim = claim.metadata.name.as_deref().unwrap_or_default();
         let message = format!(
             "Cannot bind PersistentVolume to requested PersistentVolumeClaim {of_claim:?} due to \
              incompatible volumeMode."
@@ -87,7 +87,7 @@ impl Binder {
     }
 
     /// Reclaims a volume whose claim is gone.
-    async fn release(&self, mut volume: PersistentVolume) -> Result<Action, Failure> {
+    async fn release(&self, mut volume: Volume) -> Result<Action, Failure> {
         let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
         if !matches!(phase, Some("Released" | "Failed")) {
             volume = self.set_volume_phase(volume, "Released", "").await?;
@@ -105,7 +105,7 @@ impl Binder {
     }
 
     /// Deletes a volume, unless an external provisioner does.
-    async fn delete_volume(&self, volume: PersistentVolume) -> Result<(), Failure> {
+    async fn delete_volume(&self, volume: Volume) -> Result<(), Failure> {
         let name = volume.metadata.name.clone().unwrap_or_default();
         let provisioner = annotation(volume.metadata.annotations.as_ref(), PROVISIONED_BY);
         let is_external = provisioner
@@ -138,28 +138,23 @@ impl Binder {
     }
 
     /// Makes a volume available again; simulated volumes have no data to delete.
-    async fn recycle_volume(&self, volume: PersistentVolume) -> Result<(), Failure> {
+    async fn recycle_volume(&self, volume: Volume) -> Result<(), Failure> {
         let spec = volume.spec.as_ref();
         if !spec.is_some_and(|spec| spec.host_path.is_some() || spec.nfs.is_some()) {
             let message = "No recycler plugin found for the volume!";
             return self.fail(volume, "VolumeFailedRecycle", message).await;
         }
-        self.recorder.record(&volume, EventType::Normal, "VolumeRecycled", "Volume recycled");
+        self.recorder.record(&*volume, EventType::Normal, "VolumeRecycled", "Volume recycled");
         self.unbind_volume(volume).await
     }
 
-    async fn fail(
-        &self,
-        volume: PersistentVolume,
-        reason: &str,
-        message: &str,
-    ) -> Result<(), Failure> {
+    async fn fail(&self, volume: Volume, reason: &str, message: &str) -> Result<(), Failure> {
         let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
         if phase == Some("Failed") {
             return Ok(());
         }
         let volume = self.set_volume_phase(volume, "Failed", message).await?;
-        self.recorder.record(&volume, EventType::Warning, reason, message);
+        self.recorder.record(&*volume, EventType::Warning, reason, message);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use serde_json::{Value, json};
 
-use super::{BIND_COMPLETED, BOUND_BY_CONTROLLER, Binder, annotation, matching};
+use super::{BIND_COMPLETED, BOUND_BY_CONTROLLER, Binder, Claim, Volume, annotation, matching};
 use crate::api_requests;
 use runtime::Failure;
 
@@ -23,7 +23,7 @@ impl Binder {
         claim: &PersistentVolumeClaim,
         subresource: &str,
         mut patch: Value,
-    ) -> Result<PersistentVolumeClaim, Failure> {
+    ) -> Result<Claim, Failure> {
         let metadata = &claim.metadata;
         patch["metadata"]["resourceVersion"] = json!(metadata.resource_version);
         let path = format!(
@@ -40,7 +40,7 @@ impl Binder {
         volume: &PersistentVolume,
         subresource: &str,
         mut patch: Value,
-    ) -> Result<PersistentVolume, Failure> {
+    ) -> Result<Volume, Failure> {
         let metadata = &volume.metadata;
         patch["metadata"]["resourceVersion"] = json!(metadata.resource_version);
         let name = metadata.name.as_deref().unwrap_or_default();
@@ -51,9 +51,9 @@ impl Binder {
     /// Makes a volume name a claim.
     pub(super) async fn bind_volume(
         &self,
-        volume: PersistentVolume,
+        volume: Volume,
         claim: &PersistentVolumeClaim,
-    ) -> Result<PersistentVolume, Failure> {
+    ) -> Result<Volume, Failure> {
         let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
         let is_complete = reference.is_some_and(|reference| reference.uid == claim.metadata.uid);
         if is_complete && matching::is_bound_to(&volume, claim) {
@@ -69,9 +69,9 @@ impl Binder {
     /// Makes a claim name a volume.
     pub(super) async fn bind_claim(
         &self,
-        claim: PersistentVolumeClaim,
+        claim: Claim,
         volume: &PersistentVolume,
-    ) -> Result<PersistentVolumeClaim, Failure> {
+    ) -> Result<Claim, Failure> {
         let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_ref());
         let is_named = named == volume.metadata.name.as_ref();
         let is_complete = annotation(claim.metadata.annotations.as_ref(), BIND_COMPLETED).is_some();
@@ -132,10 +132,10 @@ impl Binder {
     /// Sets the phase of a volume.
     pub(super) async fn set_volume_phase(
         &self,
-        volume: PersistentVolume,
+        volume: Volume,
         phase: &str,
         message: &str,
-    ) -> Result<PersistentVolume, Failure> {
+    ) -> Result<Volume, Failure> {
         let present = volume.status.as_ref().and_then(|status| status.phase.as_deref());
         if present == Some(phase) {
             return Ok(volume);
@@ -146,7 +146,7 @@ impl Binder {
     }
 
     /// Removes the claim of a volume; one that a user has chosen keeps its name.
-    pub(super) async fn unbind_volume(&self, volume: PersistentVolume) -> Result<(), Failure> {
+    pub(super) async fn unbind_volume(&self, volume: Volume) -> Result<(), Failure> {
         let annotations = volume.metadata.annotations.as_ref();
         let patch = if annotation(annotations, BOUND_BY_CONTROLLER).is_some() {
             json!({"spec": {"claimRef": null},

@@ -120,6 +120,27 @@ async fn a_deployment_is_scaled_up_and_after_five_minutes_down() {
 }
 
 #[tokio::test]
+async fn an_autoscaler_without_a_change_writes_nothing() {
+    let plane = start().await;
+    create_deployment(&plane, 1).await;
+    create_pod(&plane, "a", "500m").await;
+    create_autoscaler(&plane, cpu_metric(50), Value::Null).await;
+    let before = until_condition(&plane, "ScalingActive", "ValidMetricFound").await;
+    let manager = plane.controllers().manager();
+    let reconciles = || manager.records("horizontal-pod-autoscaler-controller").len();
+    for _ in 0..5 {
+        let before = reconciles();
+        plane.advance(Duration::from_secs(15));
+        while reconciles() == before {
+            tokio::task::yield_now().await;
+        }
+    }
+    let after = plane.read(AUTOSCALER).await;
+    assert_eq!(after["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn a_behavior_limits_the_rate() {
     let plane = start().await;
     create_deployment(&plane, 1).await;
@@ -132,6 +153,21 @@ async fn a_behavior_limits_the_rate() {
     let limited = condition(&autoscaler, "ScalingLimited");
     let message = "the desired replica count is increasing faster than the maximum scale rate";
     assert_eq!((limited.0.as_str(), limited.2.as_str()), ("True", message));
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn the_usage_of_one_container_decides() {
+    let plane = start().await;
+    create_deployment(&plane, 1).await;
+    create_pod(&plane, "a", "900m").await;
+    let metric = json!({"type": "ContainerResource", "containerResource": {"name": "cpu",
+        "container": "c", "target": {"type": "Utilization", "averageUtilization": 30}}});
+    create_autoscaler(&plane, metric, Value::Null).await;
+    until_replicas(&plane, 3).await;
+    let message = "New size: 3; reason: cpu container resource utilization (percentage of request) \
+        above target";
+    assert_eq!(until_event(&plane, "SuccessfulRescale").await, message);
     plane.stop().await;
 }
 

@@ -15,6 +15,7 @@ async fn start() -> Plane {
         "persistentvolume-expander",
         "pvc-protection",
         "pv-protection",
+        "volumeattributesclass-protection",
         "ephemeral-volume",
     ];
     Plane::start(&controllers).await
@@ -210,6 +211,29 @@ async fn a_claim_that_loses_its_volume_is_lost() {
     until_phase(&plane, &format!("{CLAIMS}/c"), "Lost").await;
     let message = "Bound claim has lost its PersistentVolume. Data on the volume is lost!";
     assert_eq!(until_event(&plane, "ClaimLost").await, message);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_class_of_attributes_is_deleted_when_nothing_names_it() {
+    let plane = start().await;
+    let classes = "/apis/storage.k8s.io/v1/volumeattributesclasses";
+    let class = json!({"metadata": {"name": "gold"}, "driverName": "simulated.sampan.dev",
+        "parameters": {"iops": "1000"}});
+    plane.create(classes, &class).await;
+    let claim = json!({"metadata": {"name": "c"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "",
+        "volumeAttributesClassName": "gold", "resources": {"requests": {"storage": "1Gi"}}}});
+    plane.create(CLAIMS, &claim).await;
+    until_event(&plane, "FailedBinding").await;
+    plane.delete(&format!("{classes}/gold")).await;
+    let (code, class) = plane.get(&format!("{classes}/gold")).await;
+    assert_eq!(
+        (code, &class["metadata"]["finalizers"]),
+        (200, &json!(["kubernetes.io/vac-protection"]))
+    );
+    plane.delete(&format!("{CLAIMS}/c")).await;
+    plane.until(&format!("{classes}/gold"), |code, _| code == 404).await;
     plane.stop().await;
 }
 
