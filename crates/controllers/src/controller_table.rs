@@ -3,7 +3,7 @@
 
 use crate::controller_context::ControllerContext;
 use crate::controller_manager::cache_identity;
-use crate::replica_set;
+use crate::{job, replica_set};
 use machinery::PolicyRule;
 use runtime::client::Identity;
 
@@ -28,8 +28,11 @@ impl ControllerDescriptor {
 }
 
 /// All controllers, in the order in which they start.
-pub const CONTROLLERS: &[&ControllerDescriptor] =
-    &[&replica_set::CONTROLLER, &replica_set::REPLICATION_CONTROLLER];
+pub const CONTROLLERS: &[&ControllerDescriptor] = &[
+    &replica_set::CONTROLLER,
+    &replica_set::REPLICATION_CONTROLLER,
+    &job::CONTROLLER,
+];
 
 /// A user and its permissions.
 #[derive(Debug, Clone)]

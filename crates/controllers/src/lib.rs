@@ -20,6 +20,7 @@ mod pod_view;
 mod pod_control;
 mod adoption;
 mod replica_set;
+mod job;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};

@@ -162,36 +162,51 @@ impl PodControl {
         }
     }
 
-    /// Creates `count` equal pods with generated names: one, then two, then four, and so on, so that
-    /// a refusal that concerns all of them is met only once. Stops after an error.
-    ///
-    /// Upstream: replicaset/replica_set.go `slowStartBatch`
+    /// Creates `count` equal pods with generated names; see [`create_each`](Self::create_each).
     pub(crate) async fn create_all(
         &self,
         owner: &PodOwner<'_>,
         pod: &(impl Serialize + Sync),
         count: usize,
     ) -> Result<(), kube_client::Error> {
-        let (mut left, mut batch) = (count, 1);
-        while left > 0 {
-            let size = batch.min(left);
-            let mut created = stream::iter(0..size)
-                .map(|_| self.create(owner, pod))
+        self.create_each(owner, count, |_| pod).await.1.map_or(Ok(()), Err)
+    }
+
+    /// Creates the pods `make(0)` to `make(count - 1)`: one, then two, then four, and so on, so that
+    /// a refusal that concerns all of them is met only once. Stops after an error, and returns it
+    /// with the number of created pods.
+    ///
+    /// Upstream: replicaset/replica_set.go `slowStartBatch`
+    pub(crate) async fn create_each<P: Serialize>(
+        &self,
+        owner: &PodOwner<'_>,
+        count: usize,
+        make: impl Fn(usize) -> P,
+    ) -> (usize, Option<kube_client::Error>) {
+        let (mut next, mut created, mut batch) = (0, 0, 1);
+        while next < count {
+            let size = batch.min(count - next);
+            let mut requests = stream::iter(next..next + size)
+                .map(|number| {
+                    let pod = make(number);
+                    async move { self.create(owner, &pod).await }
+                })
                 .buffer_unordered(MAX_CONCURRENT);
             let mut failed = None;
-            while let Some(result) = created.next().await {
+            while let Some(result) = requests.next().await {
+                created += usize::from(result.is_ok());
                 failed = failed.or(result.err());
             }
             match failed {
                 // Nothing can be created there any more, which is not an error of the workload.
-                Some(error) if is_namespace_terminating(&error) => return Ok(()),
-                Some(error) => return Err(error),
+                Some(error) if is_namespace_terminating(&error) => return (created, None),
+                Some(error) => return (created, Some(error)),
                 None => {}
             }
-            left -= size;
+            next += size;
             batch *= 2;
         }
-        Ok(())
+        (created, None)
     }
 
     /// Deletes a pod of the owner, if it has not been replaced. A pod that does not exist any more

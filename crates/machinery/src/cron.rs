@@ -81,10 +81,7 @@ impl CronSchedule {
 }
 
 /// The time zone in front of a schedule, and the schedule without it.
-fn split_zone(
-    text: &str,
-    is_zone: impl Fn(&str) -> bool,
-) -> Result<(Option<&str>, &str), String> {
+fn split_zone(text: &str, is_zone: impl Fn(&str) -> bool) -> Result<(Option<&str>, &str), String> {
     let zoned = text.strip_prefix("TZ=").or_else(|| text.strip_prefix("CRON_TZ="));
     let Some(zoned) = zoned else { return Ok((None, text)) };
     let Some((zone, rest)) = zoned.split_once(' ') else {

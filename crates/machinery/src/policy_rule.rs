@@ -43,7 +43,8 @@ impl PolicyRule {
 /// Whether `*`, `pods`, `pods/status` or `*/status` names the resource and its subresource.
 fn names_resource(pattern: &str, resource: &str, subresource: &str) -> bool {
     let (plural, part) = pattern.split_once('/').unwrap_or((pattern, ""));
-    pattern == "*" || (part == subresource && (plural == resource || plural == "*" && !part.is_empty()))
+    pattern == "*"
+        || (part == subresource && (plural == resource || plural == "*" && !part.is_empty()))
 }
 
 #[cfg(test)]

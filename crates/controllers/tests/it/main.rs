@@ -4,6 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
 mod plane;
+mod crashes;
 mod objects;
 mod starting;
 mod replica_sets;
+mod jobs;
+mod job_restarts;

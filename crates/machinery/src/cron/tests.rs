@@ -70,17 +70,17 @@ fn invalid_ranges_are_refused() {
     refuses("*/0 * * * *", "step of range should be a positive number: */0");
     refuses("1-2-3 * * * *", "too many hyphens: 1-2-3");
     refuses("1/2/3 * * * *", "too many slashes: 1/2/3");
-    refuses("x * * * *", r#"failed to parse int from x: strconv.Atoi: parsing "x": invalid syntax"#);
+    refuses(
+        "x * * * *",
+        r#"failed to parse int from x: strconv.Atoi: parsing "x": invalid syntax"#,
+    );
 }
 
 #[test]
 fn unknown_descriptors_durations_and_zones_are_refused() {
     refuses("@never", "unrecognized descriptor: @never");
     refuses("@every day", r#"failed to parse duration @every day: time: invalid duration "day""#);
-    refuses(
-        "@every 5",
-        r#"failed to parse duration @every 5: time: missing unit in duration "5""#,
-    );
+    refuses("@every 5", r#"failed to parse duration @every 5: time: missing unit in duration "5""#);
     refuses("TZ=X/Y * * * * *", "provided bad location X/Y: unknown time zone X/Y");
 }
 
