@@ -3,7 +3,7 @@
 
 use crate::controller_context::ControllerContext;
 use crate::controller_manager::cache_identity;
-use crate::{job, replica_set};
+use crate::{cron_job, job, replica_set};
 use machinery::PolicyRule;
 use runtime::client::Identity;
 
@@ -32,6 +32,7 @@ pub const CONTROLLERS: &[&ControllerDescriptor] = &[
     &replica_set::CONTROLLER,
     &replica_set::REPLICATION_CONTROLLER,
     &job::CONTROLLER,
+    &cron_job::CONTROLLER,
 ];
 
 /// A user and its permissions.

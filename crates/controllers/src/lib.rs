@@ -21,6 +21,7 @@ mod pod_control;
 mod adoption;
 mod replica_set;
 mod job;
+mod cron_job;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};

@@ -10,3 +10,4 @@ mod starting;
 mod replica_sets;
 mod jobs;
 mod job_restarts;
+mod cron_jobs;
