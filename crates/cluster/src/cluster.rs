@@ -95,7 +95,7 @@ impl Cluster {
         if self.nodes.is_some() || count == 0 {
             return;
         }
-        self.nodes = Some(SimulatedNodes::start(SimulatedNodesOptions {
+        self.nodes = Some(SimulatedNodes::start(&SimulatedNodesOptions {
             count,
             capacity,
             connect: connect(self.server.in_process_client()),

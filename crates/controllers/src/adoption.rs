@@ -149,6 +149,19 @@ impl Claimer<'_> {
     where
         T: HasMetadata + DeserializeOwned,
     {
+        self.claim_with(objects, may_change, None).await
+    }
+
+    /// Like [`claim_if`](Self::claim_if). Adopted objects get the finalizer, and released ones lose it.
+    pub(crate) async fn claim_with<T>(
+        &self,
+        objects: &Lister<T>,
+        may_change: impl Fn(&T) -> bool,
+        finalizer: Option<&str>,
+    ) -> Result<Vec<Arc<T>>, Failure>
+    where
+        T: HasMetadata + DeserializeOwned,
+    {
         let mut claimed = Vec::new();
         let mut changed = false;
         let owned = objects.shared_by_index(CONTROLLER_INDEX, &self.owner.uid)?.objects;
@@ -157,10 +170,10 @@ impl Claimer<'_> {
             match claim(self.owner, self.selector, object.metadata()) {
                 Claim::Keep => claimed.push(object),
                 Claim::Adopt if may_change(&object) => {
-                    changed |= self.adopt(object.metadata()).await?;
+                    changed |= self.adopt(object.metadata(), finalizer).await?;
                 }
                 Claim::Release if may_change(&object) => {
-                    changed |= self.release(object.metadata()).await?;
+                    changed |= self.release(object.metadata(), finalizer).await?;
                 }
                 _ => {}
             }
@@ -175,23 +188,32 @@ impl Claimer<'_> {
     }
 
     /// Makes the workload the controller of an object. Returns false if the object was deleted.
-    async fn adopt(&self, object: &Metadata) -> Result<bool, Failure> {
+    async fn adopt(&self, object: &Metadata, finalizer: Option<&str>) -> Result<bool, Failure> {
         self.check_owner().await?;
-        let reference = json!(self.reference);
-        self.patch(object, &json!([reference])).await
+        let mut metadata = json!({"ownerReferences": [self.reference]});
+        if let Some(finalizer) = finalizer {
+            metadata["finalizers"] = json!([finalizer]);
+        }
+        self.patch(object, metadata).await
     }
 
     /// Removes the workload from the owners of an object.
-    async fn release(&self, object: &Metadata) -> Result<bool, Failure> {
-        self.patch(object, &json!([{"$patch": "delete", "uid": self.owner.uid}])).await
+    async fn release(&self, object: &Metadata, finalizer: Option<&str>) -> Result<bool, Failure> {
+        let mut metadata =
+            json!({"ownerReferences": [{"$patch": "delete", "uid": self.owner.uid}]});
+        if let Some(finalizer) = finalizer {
+            metadata["$deleteFromPrimitiveList/finalizers"] = json!([finalizer]);
+        }
+        self.patch(object, metadata).await
     }
 
-    async fn patch(&self, object: &Metadata, references: &Value) -> Result<bool, Failure> {
+    async fn patch(&self, object: &Metadata, mut metadata: Value) -> Result<bool, Failure> {
         let (group_version, plural) = self.collection;
         let path =
             format!("/{group_version}/namespaces/{}/{plural}/{}", object.namespace, object.name);
         // The uid makes sure that no other object of the same name is changed.
-        let patch = json!({"metadata": {"uid": object.uid, "ownerReferences": references}});
+        metadata["uid"] = object.uid.as_str().into();
+        let patch = json!({"metadata": metadata});
         match api_requests::strategic_merge::<Value>(self.client, &path, &patch).await {
             Ok(_) => Ok(true),
             // The object is gone, or has been replaced, or has another controller by now.

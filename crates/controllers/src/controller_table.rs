@@ -63,6 +63,8 @@ pub const CONTROLLERS: &[&ControllerDescriptor] = &[
     &crate::certificate_approver::CONTROLLER,
     &crate::certificate_signer::CONTROLLER,
     &crate::certificate_cleaner::CONTROLLER,
+    &crate::job::CONTROLLER,
+    &crate::cron_job::CONTROLLER,
 ];
 
 /// A user and its permissions.
@@ -101,13 +103,9 @@ mod tests {
     fn names_are_unique() {
         let mut names = BTreeSet::new();
         for controller in CONTROLLERS {
-            let short = controller.name.trim_end_matches("-controller");
-            let own: BTreeSet<_> =
-                controller.aliases.iter().copied().chain([controller.name, short]).collect();
-            for name in own {
             let short = controller.name.strip_suffix("-controller");
-            let names_of_one = controller.aliases.iter().copied().chain([controller.name]);
-            for name in names_of_one.chain(short) {
+            let own = controller.aliases.iter().copied().chain([controller.name]).chain(short);
+            for name in own {
                 assert!(names.insert(name), "{name} is used twice");
             }
         }

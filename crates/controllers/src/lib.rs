@@ -67,6 +67,8 @@ mod certificate_request;
 mod certificate_approver;
 mod certificate_signer;
 mod certificate_cleaner;
+mod job;
+mod cron_job;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};

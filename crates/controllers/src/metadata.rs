@@ -29,6 +29,8 @@ pub(crate) struct Metadata {
     pub creation_timestamp: Option<Time>,
     /// The time at which the object is or will be deleted, if that was requested.
     pub deletion_timestamp: Option<Time>,
+    /// The seconds between the request for the deletion and its time.
+    pub deletion_grace_period_seconds: Option<i64>,
     /// The owners.
     pub owner_references: Vec<OwnerReference>,
     /// The finalizers, which delay the deletion.

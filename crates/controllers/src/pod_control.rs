@@ -1,6 +1,7 @@
 //! [`PodControl`]: creates and deletes the pods of a workload, and records events about that.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -160,18 +161,38 @@ impl PodControl {
         }
     }
 
-    /// Creates `count` equal pods with generated names in [growing batches](slow_start).
+    /// Creates `count` equal pods with generated names; see [`create_each`](Self::create_each).
     pub(crate) async fn create_all(
         &self,
         owner: &PodOwner<'_>,
         pod: &(impl Serialize + Sync),
         count: usize,
     ) -> Result<(), kube_client::Error> {
-        match slow_start::run(count, |_| self.create(owner, pod)).await {
-            // Nothing can be created there any more, which is not an error of the workload.
-            Err(error) if is_namespace_terminating(&error) => Ok(()),
-            result => result,
-        }
+        self.create_each(owner, count, |_| pod).await.1.map_or(Ok(()), Err)
+    }
+
+    /// Creates the pods `make(0)` to `make(count - 1)` in [growing batches](slow_start). Returns the
+    /// number of created pods, and the error that ended the creation.
+    pub(crate) async fn create_each<P: Serialize>(
+        &self,
+        owner: &PodOwner<'_>,
+        count: usize,
+        make: impl Fn(usize) -> P,
+    ) -> (usize, Option<kube_client::Error>) {
+        let created = AtomicUsize::new(0);
+        let result = slow_start::run(count, |number| {
+            let (pod, created) = (make(number), &created);
+            async move {
+                self.create(owner, &pod).await?;
+                created.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+        })
+        .await;
+        // In a namespace that is being deleted nothing can be created any more, which is not an error
+        // of the workload.
+        let error = result.err().filter(|error| !is_namespace_terminating(error));
+        (created.into_inner(), error)
     }
 
     /// Deletes a pod of the owner, if it has not been replaced. A pod that does not exist any more

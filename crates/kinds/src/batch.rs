@@ -2,5 +2,4 @@
 
 pub mod job;
 pub mod cron_job;
-mod schedule;
 mod time_zone;

@@ -10,6 +10,7 @@ pub mod nested;
 pub mod fields;
 mod go_value;
 pub mod go_duration;
+pub mod cron;
 pub mod status;
 pub mod watch;
 pub mod names;

@@ -1,12 +1,13 @@
 //! `CronJob`: jobs that are created on a schedule.
 
 use super::job::{add_spec_warnings, spec_defaults, validate_spec};
-use super::{schedule, time_zone};
+use super::time_zone;
 use crate::table;
 use crate::validation::go_struct;
 use crate::validation::rules::{add_invalid, at_least_zero, one_of};
 use crate::validation::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
 use crate::validation::workload::{self, SPEC};
+use machinery::cron::CronSchedule;
 use machinery::fields::{
     at, default_text, default_value, flag, list, map_mut, number, part, same, text, top,
 };
@@ -140,7 +141,7 @@ fn validate_schedule(errors: &mut ErrorList, spec: &Value, old: Option<&Value>) 
     if schedule.is_empty() {
         return errors.declarative(|errors| errors.required(&path, ""));
     }
-    if let Err(why) = schedule::check(schedule) {
+    if let Err(why) = CronSchedule::parse(schedule, time_zone::is_known) {
         errors.invalid(&path, schedule, &why);
     }
     let has_zone = |schedule: &str| schedule.contains("TZ");

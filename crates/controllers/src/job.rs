@@ -1,0 +1,323 @@
+//! The controller of Jobs: it runs pods until enough of them have succeeded.
+//!
+//! Promise: a Job has at most `parallelism` active pods, and at most as many as completions are
+//! missing. Each pod that ends is counted exactly once, since it keeps a finalizer until the status
+//! contains it. A Job that has ended has the condition `Complete` or `Failed` with the reason, and no
+//! active pods.
+//!
+//! Reads: jobs, pods. Writes: pods (also their finalizer and owner), the status of jobs, events.
+//!
+//! ```text
+//! pods ─▶ Evaluation: how many succeeded, does the Job end ─▶ pods are created or deleted ─▶ Tracking
+//! ```
+//!
+//! Pods with the finalizer whose Job has been deleted or has ended lose it.
+//! Upstream: pkg/controller/job
+
+mod backoff;
+mod evaluation;
+mod indexes;
+mod pods;
+mod policies;
+mod status;
+mod tracking;
+mod view;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
+
+use crate::adoption::{self, Claimer};
+use crate::api_requests;
+use crate::controller_context::ControllerContext;
+use crate::controller_table::ControllerDescriptor;
+use crate::metadata::{Metadata, OwnerReference};
+use crate::pod_control::{PodControl, PodOwner, collection};
+use crate::slow_start::MAX_CONCURRENT;
+use crate::time;
+use backoff::FailureStore;
+use evaluation::Evaluation;
+use keel::Clock;
+use machinery::PolicyRule;
+use pods::PodCounts;
+use runtime::informer::{Indexer, Item};
+use runtime::recorder::EventType;
+use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request, kube_client};
+use status::{Condition, JobStatus, SUCCESS_CRITERIA_MET, SUSPENDED};
+use tracking::Tracking;
+use view::{JobPod, JobView, TRACKING_FINALIZER};
+
+/// The controller of Jobs.
+pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
+    name: "job-controller",
+    aliases: &[],
+    user: None,
+    rules: &[
+        PolicyRule::new(&["batch"], &["jobs"], &["get"]),
+        PolicyRule::new(&["batch"], &["jobs/status"], &["patch"]),
+        PolicyRule::new(&[""], &["pods"], &["create", "delete", "patch"]),
+    ],
+    start,
+};
+
+/// The number of Jobs that are reconciled at once.
+const WORKERS: usize = 5;
+
+/// The index of pods with the finalizer, by the key of their Job. Those without a controller have
+/// the key of their namespace with an empty name, which is reconciled as well.
+const TRACKED_INDEX: &str = "job-tracked";
+
+struct Context {
+    jobs: Lister<JobView>,
+    pods: Lister<JobPod>,
+    client: Client,
+    pod_control: PodControl,
+    failures: FailureStore,
+    clock: Clock,
+}
+
+fn start(cx: &ControllerContext) {
+    let (jobs, pods) = (cx.manager.informer::<Job>(), cx.manager.informer::<Pod>());
+    adoption::add_orphan_index(&pods);
+    pods.indexer().add_index(TRACKED_INDEX, |pod| {
+        tracked_key(pod).map(|key| key.to_string()).into_iter().collect()
+    });
+    let context = Context {
+        jobs: jobs.lister(),
+        pods: pods.lister(),
+        client: cx.client.clone(),
+        pod_control: PodControl { client: cx.client.clone(), recorder: cx.recorder() },
+        failures: FailureStore::default(),
+        clock: cx.clock().clone(),
+    };
+    let controller = Controller::for_::<Job>()
+        .named(cx.name)
+        .owns::<Pod>()
+        .watches::<Pod>(orphans(jobs.indexer()))
+        .workers(WORKERS)
+        .reconcile(reconcile, context);
+    cx.manager.add(controller);
+}
+
+#[derive(Deserialize)]
+struct Owned {
+    metadata: Metadata,
+}
+
+/// The value of a pod in the [`TRACKED_INDEX`].
+fn tracked_key(pod: &Item) -> Option<Request> {
+    let Owned { metadata } = pod.decode().ok()?;
+    if !metadata.finalizers.iter().any(|it| it == TRACKING_FINALIZER) {
+        return None;
+    }
+    match metadata.controller() {
+        None => Some(Request::new(pod.namespace(), "")),
+        Some(owner) if owner.kind == "Job" && owner.api_version == "batch/v1" => {
+            Some(Request::new(pod.namespace(), &owner.name))
+        }
+        Some(_) => None,
+    }
+}
+
+/// Maps a pod without a controller to the Jobs that select it, and to the key of the namespace if
+/// it has the finalizer.
+fn orphans(jobs: &Arc<Indexer>) -> Mapper {
+    #[derive(Deserialize)]
+    struct Selecting {
+        spec: Spec,
+    }
+    #[derive(Deserialize)]
+    struct Spec {
+        #[serde(default)]
+        selector: serde_json::Value,
+    }
+    let jobs = Arc::clone(jobs);
+    Mapper::custom(move |pod| {
+        let Ok(Owned { metadata }) = pod.decode() else { return Vec::new() };
+        if metadata.controller().is_some() {
+            return Vec::new();
+        }
+        let selects = |job: &Item| {
+            let selector = job.decode::<Selecting>().ok().map(|it| it.spec.selector);
+            let selector =
+                selector.and_then(|it| machinery::selector::LabelSelector::from_value(&it).ok());
+            selector
+                .is_some_and(|it| it.matches(|key| metadata.labels.get(key).map(String::as_str)))
+        };
+        let jobs = jobs.list_namespace(pod.namespace());
+        let selecting = jobs.iter().filter(|job| selects(job)).map(|job| job.key().clone());
+        let is_tracked = metadata.finalizers.iter().any(|it| it == TRACKING_FINALIZER);
+        selecting.chain(is_tracked.then(|| Request::new(pod.namespace(), ""))).collect()
+    })
+}
+
+async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
+    let job = cx.jobs.shared_key(&request)?;
+    cx.release_finalizers(&request, job.as_deref()).await?;
+    let Some(job) = job else { return Ok(Action::Done) };
+    if job.status.is_finished() {
+        cx.failures.remove(&job.metadata.uid);
+        return Ok(Action::Done);
+    }
+    if job.is_managed_externally() {
+        return Ok(Action::Done);
+    }
+    let reference = OwnerReference::controller("batch/v1", "Job", &job.metadata);
+    let owner = PodOwner { metadata: &job.metadata, reference };
+    let pods = cx.claim_pods(&job, &owner).await?;
+    cx.sync(&job, &owner, pods).await
+}
+
+impl Context {
+    /// Removes the finalizer of the pods whose Job was deleted or has ended.
+    async fn release_finalizers(
+        &self,
+        request: &Request,
+        job: Option<&JobView>,
+    ) -> Result<(), Failure> {
+        let pods = self.pods.shared_by_index(TRACKED_INDEX, &request.to_string())?.objects;
+        let is_left = |pod: &&Arc<JobPod>| {
+            let controller = pod.metadata.controller();
+            let job = job.filter(|job| controller.is_some_and(|it| it.uid == job.metadata.uid));
+            // Other controllers remove the finalizer by their own rules.
+            job.is_none_or(|job| job.status.is_finished() && !job.is_managed_externally())
+        };
+        let left = pods.iter().filter(is_left);
+        let requests: Vec<_> = left.map(|pod| remove_finalizer(&self.client, pod)).collect();
+        let mut removals = stream::iter(requests).buffer_unordered(MAX_CONCURRENT);
+        let mut failed = None;
+        while let Some(result) = removals.next().await {
+            failed = failed.or(result.err());
+        }
+        failed.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// The pods of the Job, also those that have ended or are being deleted.
+    async fn claim_pods(
+        &self,
+        job: &JobView,
+        owner: &PodOwner<'_>,
+    ) -> Result<Vec<Arc<JobPod>>, Failure> {
+        let selector = job.selector().map_err(Failure::permanent)?;
+        let claimer = Claimer {
+            client: &self.client,
+            owner: &job.metadata,
+            reference: &owner.reference,
+            owner_path: &path(&job.metadata),
+            collection: ("api/v1", "pods"),
+            selector: &selector,
+        };
+        claimer.claim_with(&self.pods, |_| true, Some(TRACKING_FINALIZER)).await
+    }
+
+    /// Creates and deletes pods, and writes the status.
+    async fn sync(
+        &self,
+        job: &JobView,
+        owner: &PodOwner<'_>,
+        pods: Vec<Arc<JobPod>>,
+    ) -> Result<Action, Failure> {
+        let mut status = job.status.clone();
+        if status.start_time.is_none() && !job.is_suspended() {
+            status.start_time = Some(time::now(&self.clock));
+        }
+        let series = self.failures.get(&job.metadata.uid);
+        let mut evaluation = Evaluation::of(job, &status, pods, series, &self.clock);
+        let mut counts = PodCounts::of(&evaluation.pods);
+        if evaluation.end.is_some() {
+            self.delete_active(owner, &evaluation, &mut counts).await;
+            if counts.active > 0 {
+                // Some pods could not be deleted, so the Job has not ended yet.
+                evaluation.end = None;
+            }
+        } else {
+            let is_deleting = job.metadata.is_deleting();
+            if !is_deleting {
+                self.manage(job, owner, &evaluation, &mut counts).await;
+            }
+            if counts.active == 0 && is_complete(job, evaluation.succeeded) {
+                let message = "Reached expected number of succeeded pods";
+                let reason = "CompletionsReached";
+                let met = Condition::new(SUCCESS_CRITERIA_MET, reason, message, &self.clock);
+                evaluation.end = Some(met);
+            } else if !is_deleting {
+                self.set_suspended(job, owner, &mut status);
+            }
+        }
+        status.active = counts.active;
+        status.ready = Some(counts.ready);
+        status.terminating = Some(counts.terminating);
+        let mut tracking = Tracking {
+            cx: self,
+            job,
+            owner,
+            evaluation: &evaluation,
+            written: job.status.clone(),
+            version: job.metadata.resource_version.clone(),
+        };
+        tracking.run(status).await?;
+        if let Some(error) = counts.failed {
+            return Err(error.into());
+        }
+        let delays = evaluation.deadline.into_iter().chain(counts.retry);
+        Ok(delays.min().map_or(Action::Done, |delay: Duration| Action::RequeueAfter(delay)))
+    }
+
+    /// Sets the condition `Suspended`. A Job that is resumed starts again.
+    fn set_suspended(&self, job: &JobView, owner: &PodOwner<'_>, status: &mut JobStatus) {
+        let suspends = job.is_suspended();
+        let (reason, event, message) = if suspends {
+            ("JobSuspended", "Suspended", "Job suspended")
+        } else {
+            ("JobResumed", "Resumed", "Job resumed")
+        };
+        let mut condition = Condition::new(SUSPENDED, reason, message, &self.clock);
+        if !suspends {
+            "False".clone_into(&mut condition.status);
+        }
+        if !status.set_condition(condition) {
+            return;
+        }
+        if !suspends {
+            status.start_time = Some(time::now(&self.clock));
+        }
+        let recorder = &self.pod_control.recorder;
+        recorder.record_about(owner.object_reference(), EventType::Normal, event, message);
+    }
+}
+
+/// Whether enough pods have succeeded.
+fn is_complete(job: &JobView, succeeded: usize) -> bool {
+    match job.completions() {
+        Some(completions) => succeeded >= completions,
+        None => succeeded > 0,
+    }
+}
+
+/// The path of a Job.
+fn path(job: &Metadata) -> String {
+    format!("/apis/batch/v1/namespaces/{}/jobs/{}", job.namespace, job.name)
+}
+
+/// Removes the finalizer of a pod. A pod that does not exist any more is not an error.
+async fn remove_finalizer(client: &Client, pod: &JobPod) -> Result<(), kube_client::Error> {
+    if !pod.is_tracked() {
+        return Ok(());
+    }
+    let metadata = &pod.metadata;
+    let path = format!("{}/{}", collection(&metadata.namespace), metadata.name);
+    // The uid makes sure that no other pod of the same name is changed.
+    let patch = json!({"metadata": {
+        "uid": metadata.uid,
+        "$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER],
+    }});
+    let removed = api_requests::strategic_merge::<IgnoredAny>(client, &path, &patch).await;
+    // Any other error is one: a pod that still has the finalizer would be counted again.
+    api_requests::none_if_missing(removed).map(|_| ())
+}
