@@ -45,7 +45,11 @@ async fn main() {
     for policy in ["Background", "Foreground", "Orphan"] {
         delete_dependents(&plane, count, policy).await;
     }
-    delete_namespace(&plane, count).await;
+    for kind in 0..CUSTOM_KINDS {
+        plane.install_crd(&crd(kind)).await;
+    }
+    delete_namespace(&plane, count, CUSTOM_KINDS + BUILT_IN.len()).await;
+    delete_namespace(&plane, count, 1).await;
     plane.stop().await;
 }
 
@@ -77,13 +81,9 @@ async fn delete_dependents(plane: &Plane, count: usize, policy: &str) {
     }
 }
 
-async fn delete_namespace(plane: &Plane, count: usize) {
+async fn delete_namespace(plane: &Plane, count: usize, kinds: usize) {
     plane.create("/api/v1/namespaces", &json!({"metadata": {"name": "full"}})).await;
     let mut objects = Vec::new();
-    for kind in 0..CUSTOM_KINDS {
-        plane.install_crd(&crd(kind)).await;
-    }
-    let kinds = CUSTOM_KINDS + BUILT_IN.len();
     for number in 0..count {
         let name = format!("object-{number}");
         let metadata = json!({"name": name});
@@ -93,7 +93,7 @@ async fn delete_namespace(plane: &Plane, count: usize) {
                 format!("/apis/example.com/v1/namespaces/full/things{kind}"),
                 json!({"apiVersion": "example.com/v1", "kind": format!("Thing{kind}"), "metadata": metadata}),
             ),
-            Some(4) => (BUILT_IN[4].to_owned(), json!({"metadata": metadata, "revision": 1})),
+            Some(4) => (BUILT_IN[4].to_owned(), json!({"metadata": metadata, "revision": 1, "data": {}})),
             Some(index) => (BUILT_IN[index].to_owned(), json!({"metadata": metadata})),
         });
     }
