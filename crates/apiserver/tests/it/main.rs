@@ -62,3 +62,4 @@ mod slow_disk;
 mod canceled_requests;
 mod system_objects;
 mod shared_items;
+mod process_status;
