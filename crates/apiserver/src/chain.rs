@@ -153,6 +153,8 @@ async fn chain(
         query,
         error_media_type,
         account,
+        // Extensions come from clients in this process only.
+        accept_items: head.extensions.get().copied().filter(|_| peer.connection.is_none()),
     };
     mux::resource(parts, head, body).await
 }

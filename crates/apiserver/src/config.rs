@@ -1,6 +1,6 @@
 //! [`Config`]: all settings of a server.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +50,10 @@ pub struct Config {
     /// The address to listen on; port 0 picks a free port. If None, only in-process clients can reach
     /// the server.
     pub listen: Option<SocketAddr>,
+    /// The address of the endpoints of the service `kubernetes`, which pods use to reach this server.
+    /// If None, it is the address on which the server listens, or, if that is a loopback address or
+    /// all addresses, the one from which this machine sends.
+    pub advertise_address: Option<IpAddr>,
     /// Additional host names and addresses for the serving certificate, besides the address on which
     /// the server listens and the names that every plane has.
     pub serving_names: Vec<String>,
@@ -90,6 +94,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: None,
+            advertise_address: None,
             serving_names: Vec::new(),
             store: StoreConfig::Memory,
             quota_bytes: store::Options::default().quota_bytes,

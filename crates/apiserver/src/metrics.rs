@@ -7,6 +7,7 @@ mod in_flight;
 mod response_sizes;
 pub(crate) mod exposition;
 mod process;
+mod sources;
 
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use request_series::Requests;
 pub(crate) use counter::Counter;
 pub(crate) use in_flight::{InFlight, InFlightRequest};
 pub(crate) use request_labels::RequestLabels;
+pub(crate) use sources::MetricsSources;
 
 /// The registry of one plane.
 pub(crate) struct Metrics {
@@ -31,6 +33,8 @@ pub(crate) struct Metrics {
     watch_events: Family<WatchLabels, Counter>,
     /// The requests and streams in progress.
     pub in_flight: InFlight,
+    /// The metrics of other parts of the process.
+    pub sources: MetricsSources,
 }
 
 /// The labels of an event that was sent to a watcher.
@@ -52,7 +56,7 @@ impl Metrics {
             watch_events.clone(),
         );
         let in_flight = InFlight::new(&mut registry);
-        Self { registry, requests, watch_events, in_flight }
+        Self { registry, requests, watch_events, in_flight, sources: MetricsSources::default() }
     }
 
     /// The count of events that are sent to watchers of a resource.
@@ -92,6 +96,7 @@ impl Metrics {
         encode_registry(&mut text, &self.registry).expect("a write to a String does not fail");
         append(&mut text);
         process::append(&mut text);
+        self.sources.append(&mut text);
         encode_eof(&mut text).expect("a write to a String does not fail");
         text
     }

@@ -1,5 +1,8 @@
 //! [`Plane`]: the state that all requests of one server share.
 
+pub(crate) mod health_checks;
+
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -17,6 +20,7 @@ use crate::in_process::loopback::LoopbackClient;
 use crate::metrics::Metrics;
 use crate::registry::service_address::ServiceAllocator;
 use crate::storage::Storage;
+use health_checks::HealthChecks;
 use machinery::Status;
 
 /// See the [module documentation](self). A plane has no global state: several planes run side by
@@ -44,6 +48,10 @@ pub(crate) struct Plane {
     pub aggregation: Arc<Aggregation>,
     /// The client with which the server sends requests to itself.
     pub loopback: LoopbackClient,
+    /// The address at which the service `kubernetes` reaches the server; None if it does not listen.
+    pub advertised: Option<SocketAddr>,
+    /// The health checks of other parts of the process.
+    pub health_checks: HealthChecks,
     /// Whether the plane is ready to serve requests.
     pub ready: AtomicBool,
 }

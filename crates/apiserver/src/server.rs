@@ -37,12 +37,15 @@ use crate::listen::ListenerState;
 use crate::metrics::Metrics;
 use crate::outbound::Outbound;
 use crate::plane::Plane;
+use crate::plane::health_checks::{CheckScope, HealthCheck, HealthChecks, NamedCheck};
 use crate::registry::service_address::{InvalidServiceCidr, ServiceAddresses, ServiceAllocator};
 use crate::storage::Storage;
 use crate::storage::catalog::{Catalog, ServedResource};
 use crate::storage::conversion::ConversionMetrics;
 use crate::storage::hooks::Hooks;
 use crate::storage::service_resolver::ResolvedServices;
+use bootstrap::kubernetes_endpoints;
+use bootstrap::kubernetes_endpoints::InvalidAdvertiseAddress;
 use keel::{Entropy, Offload, Tasks, UncleanStop};
 use schema::PatternPool;
 use signing_keys::SigningKeys;
@@ -97,6 +100,9 @@ pub enum Error {
     /// Choose another network.
     #[error("cannot use the service network")]
     ServiceCidr(#[from] InvalidServiceCidr),
+    /// Choose another address.
+    #[error("cannot advertise the address of the server")]
+    AdvertiseAddress(#[from] InvalidAdvertiseAddress),
     /// Choose other plugins.
     #[error("cannot use these admission plugins")]
     Plugins(#[from] PluginSelectionError),
@@ -135,10 +141,12 @@ impl Server {
             config.require_service_accounts,
         )?;
         let service_allocator = ServiceAllocator::new(&config.service_cidr)?;
+        kubernetes_endpoints::check_address(config.advertise_address)?;
         let listener = match config.listen {
             Some(address) => Some(bind(address).await?),
             None => None,
         };
+        let address = listener.as_ref().and_then(|it| it.local_addr().ok());
         let (tasks, store_tasks) = (Tasks::new(), Tasks::new());
         let store = open_store(&config, &store_tasks)?;
         let parts = PlaneParts {
@@ -147,8 +155,9 @@ impl Server {
             tasks: tasks.clone(),
             plugins,
             service_allocator,
+            advertised: address
+                .and_then(|it| kubernetes_endpoints::advertised(config.advertise_address, it)),
         };
-        let address = listener.as_ref().and_then(|it| it.local_addr().ok());
         let started = Box::pin(async {
             let chain = start_plane(&config, open_keys(&config)?, parts).await?;
             if let (Some(listener), Some(address)) = (listener, address) {
@@ -198,6 +207,47 @@ impl Server {
     pub fn in_process_client(&self) -> InProcessClient {
         let handler: Arc<dyn Handler> = Arc::<Chain>::clone(&self.chain);
         InProcessClient::new(handler, masters::member("sampan-admin"))
+    }
+
+    /// Adds a check to `/healthz`, `/livez` and `/readyz`, or replaces the one with this name. It
+    /// returns the reason if it fails, and must not block.
+    ///
+    /// ```no_run
+    /// # fn example(server: &apiserver::Server) {
+    /// server.add_health_check("disk", || Err("full".to_owned()));
+    /// # }
+    /// ```
+    pub fn add_health_check(
+        &self,
+        name: &str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.add_check(name, CheckScope::Health, Arc::new(check));
+    }
+
+    /// Adds a check to `/readyz` only, or replaces the one with this name.
+    pub fn add_readiness_check(
+        &self,
+        name: &str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.add_check(name, CheckScope::Readiness, Arc::new(check));
+    }
+
+    fn add_check(&self, name: &str, scope: CheckScope, check: HealthCheck) {
+        self.chain.plane.health_checks.add(NamedCheck { name: name.to_owned(), scope, check });
+    }
+
+    /// Adds a source of metrics in Prometheus' text format to `/metrics`. Families that the server or
+    /// an earlier source has are left out.
+    ///
+    /// ```no_run
+    /// # fn example(server: &apiserver::Server) {
+    /// server.add_metrics(|| "# TYPE answers gauge\nanswers 42\n".to_owned());
+    /// # }
+    /// ```
+    pub fn add_metrics(&self, source: impl Fn() -> String + Send + Sync + 'static) {
+        self.chain.plane.metrics.sources.add(Box::new(source));
     }
 
     /// Waits for requests in progress, then stops all tasks, and the store last.
@@ -273,12 +323,13 @@ struct PlaneParts {
     tasks: Tasks,
     plugins: Plugins,
     service_allocator: ServiceAllocator,
+    advertised: Option<SocketAddr>,
 }
 
 /// Creates a plane and its initial objects. It does not listen yet.
 async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<Arc<Chain>, Error> {
     let Keys { authority, signer } = keys;
-    let PlaneParts { store, store_tasks, tasks, plugins, service_allocator } = parts;
+    let PlaneParts { store, store_tasks, tasks, plugins, service_allocator, advertised } = parts;
     let mut metrics = Registry::default();
     let builtin = kinds::table::builtin();
     let cache = start_cache(config, &builtin, &store, &store_tasks).await?;
@@ -322,6 +373,8 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
             )),
             loopback,
             storage,
+            advertised,
+            health_checks: HealthChecks::default(),
             ready: AtomicBool::new(false),
         };
         Chain { plane: Arc::new(plane) }

@@ -12,8 +12,9 @@
 //! }
 //! ```
 //!
-//! Pages and events are split into objects, which are not decoded. All failures become a
-//! [`ListWatchError`], which the [reflector](informer::reflector) handles.
+//! Pages and events are split into objects, which are not decoded. A server in the same process hands
+//! over [its own objects](informer::shared_items) instead. All failures become a [`ListWatchError`],
+//! which the [reflector](informer::reflector) handles.
 
 use std::fmt::Write;
 use std::future::Future;
@@ -21,8 +22,8 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use http::Request;
 use http::header::ACCEPT;
+use http::{Request, Response};
 use http_body_util::{BodyExt, Limited};
 use kube_client::Client;
 use kube_client::client::Body;
@@ -30,6 +31,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::error_response::error_for_status;
 use crate::lines::{MAX_LINE_BYTES, lines};
+use informer::shared_items::{AcceptItems, ItemEvents, ItemList};
 use informer::{
     Form, List, ListRequest, ListWatch, ListWatchError, Scope, Selection, WatchEvent, WatchRequest,
     WatchStream,
@@ -72,6 +74,7 @@ impl ClientListWatch {
         selection: &Selection,
         accept: &str,
         query: &[(&str, String)],
+        accept_items: AcceptItems,
     ) -> Result<Request<Body>, ListWatchError> {
         let mut query_text = form_urlencoded::Serializer::new(String::new());
         for (name, value) in query {
@@ -85,21 +88,25 @@ impl ClientListWatch {
         }
         let path =
             collection_path(&self.group_version, &self.resource, selection.namespace.as_deref());
-        Request::get(format!("{path}?{}", query_text.finish()))
+        let mut request = Request::get(format!("{path}?{}", query_text.finish()))
             .header(ACCEPT, accept)
             .body(Body::empty())
-            .map_err(|error| ListWatchError::Connection(Box::new(error)))
+            .map_err(|error| ListWatchError::Connection(Box::new(error)))?;
+        if self.form == Form::Whole {
+            request.extensions_mut().insert(accept_items);
+        }
+        Ok(request)
     }
 
     fn send(
         &self,
         request: Result<Request<Body>, ListWatchError>,
-    ) -> impl Future<Output = Result<Body, ListWatchError>> {
+    ) -> impl Future<Output = Result<Response<Body>, ListWatchError>> {
         let client = self.client.clone();
         async move {
             let sent = client.send(request?).await;
             let response = sent.map_err(|error| ListWatchError::Connection(Box::new(error)))?;
-            Ok(error_for_status(response).await?.into_body())
+            error_for_status(response).await
         }
     }
 }
@@ -122,9 +129,14 @@ impl ListWatch for ClientListWatch {
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
             }
         };
-        let sent = self.send(self.request(&request.selection, accept, &query));
+        let accept_items = AcceptItems { managed_fields: true };
+        let sent = self.send(self.request(&request.selection, accept, &query, accept_items));
         Box::pin(async move {
-            let body = Limited::new(sent.await?, MAX_PAGE_BYTES).collect().await;
+            let response = sent.await?;
+            if let Some(list) = response.extensions().get().and_then(ItemList::take) {
+                return Ok(list);
+            }
+            let body = Limited::new(response.into_body(), MAX_PAGE_BYTES).collect().await;
             let bytes = body.map_err(ListWatchError::Connection)?.to_bytes();
             List::parse(bytes)
         })
@@ -149,9 +161,20 @@ impl ListWatch for ClientListWatch {
                 "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
             }
         };
-        let sent = self.send(self.request(&request.selection, accept, &query));
+        let accept_items = AcceptItems { managed_fields: !request.strips_managed_fields };
+        let sent = self.send(self.request(&request.selection, accept, &query, accept_items));
         Box::pin(async move {
-            let lines = lines(sent.await?, MAX_LINE_BYTES);
+            let response = sent.await?;
+            let events = response.extensions().get().and_then(ItemEvents::take);
+            let body = response.into_body();
+            if let Some(events) = events {
+                // The server counts the watch as open until its body is dropped.
+                let events = events.inspect(move |_| {
+                    let _body = &body;
+                });
+                return Ok(events.boxed());
+            }
+            let lines = lines(body, MAX_LINE_BYTES);
             Ok(lines.map(|line| WatchEvent::parse(line?)).boxed())
         })
     }

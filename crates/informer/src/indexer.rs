@@ -166,7 +166,7 @@ impl Indexer {
             return Applied::Nothing;
         }
         store.unconfirmed_writes.record_write(&item);
-        store.put(item, Origin::Watch)
+        store.put(item)
     }
 
     /// Applies a write after which the object is out of scope.
@@ -195,10 +195,20 @@ impl Indexer {
     /// Applies a state from an event or a list.
     pub(crate) fn apply_state(&self, item: Item, origin: Origin) -> Applied {
         let mut store = self.write();
+        let is_written = store.unconfirmed_writes.contains(item.key());
         if !store.unconfirmed_writes.accepts_state(&item, origin) {
             return Applied::Nothing;
         }
-        store.put(item, origin)
+        // Checked before the insertion if the state is probably cached already: in a list, or if it
+        // confirms a write.
+        if is_written || origin == Origin::List {
+            let known = store.objects.get(item.key());
+            if let Some(ByKey(known)) = known.filter(|ByKey(known)| known.is_same_state(&item)) {
+                known.adopt_shared_bytes(&item);
+                return Applied::Nothing;
+            }
+        }
+        store.put(item)
     }
 
     /// Applies the deletion of an object by an event, or by a list that does not contain it. `last`
@@ -255,17 +265,11 @@ impl Store {
             && self.unconfirmed_writes.accepts_state(item, Origin::Watch)
     }
 
-    fn put(&mut self, item: Item, origin: Origin) -> Applied {
-        let known = || self.objects.get(item.key());
-        // Checked before the insertion for a list, most of whose states are cached already, and after
-        // it for events, most of whose states are new.
-        if origin == Origin::List && known().is_some_and(|ByKey(known)| known.is_same_state(&item))
-        {
-            return Applied::Nothing;
-        }
+    fn put(&mut self, item: Item) -> Applied {
         match self.insert(&item) {
             Some(old) if old.is_same_state(&item) => {
                 // Keeps the item that readers may share.
+                old.adopt_shared_bytes(&item);
                 self.insert(&old);
                 Applied::Nothing
             }

@@ -125,6 +125,7 @@ impl SharedInformer {
         let source = Arc::clone(&state.source);
         let reflector = Reflector::new(source, store, options, &state.clock, &state.entropy)
             .with_selection(state.options.selection.clone())
+            .stripping_managed_fields(state.transformer.only_strips_managed_fields())
             .with_status(state.reflector_status.clone());
         state.spawn("reflector", reflector.run());
     }

@@ -15,12 +15,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A clone is a pointer to the same bytes.
+//! A clone is a pointer to the same bytes. The items of a server in the same process
+//! [share](Item::share) the bytes of the server.
 
 mod body;
 mod element_type;
 mod head;
 mod identity;
+mod shared_json;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -41,8 +43,10 @@ use identity::Identity;
 use machinery::codec::DecodeError;
 use machinery::selector::LabelSelector;
 use machinery::{Object, codec};
+use shared_json::SharedJson;
 
 pub(crate) use element_type::ElementType;
+pub use shared_json::StoredObject;
 
 /// Namespace and name of an object.
 ///
@@ -108,7 +112,7 @@ pub(crate) struct WeakItem(Weak<ItemInner>);
 /// There is one for each cached object, so the size matters.
 struct ItemInner {
     identity: Identity,
-    /// Always the same JSON, plain or packed.
+    /// Always the same JSON: plain, packed, or shared.
     body: Mutex<Body>,
 }
 
@@ -170,29 +174,69 @@ impl Item {
         Self(Arc::new(ItemInner { identity, body: Mutex::new(body) }))
     }
 
-    /// The same object with packed JSON and a shared namespace.
+    /// The same object with packed JSON and a shared namespace. Shared bytes are not packed.
     pub(crate) fn packed(
         self,
         namespace: Arc<str>,
         dictionary: &Arc<JsonDictionary>,
         managed_fields: ManagedFields,
     ) -> Self {
+        if self.is_shared() {
+            return self.with_shared_body(managed_fields).with_namespace(namespace);
+        }
         let (json, cut) = self.json_and_cut(managed_fields);
         let packed = dictionary.pack(&json, cut, self.identity_hash());
         self.with_body(namespace, Body::Packed(packed, Arc::clone(dictionary)))
     }
 
-    /// The same object with JSON in a buffer of its own, of the exact size.
+    /// The same object with JSON in a buffer of its own, of the exact size. Shared bytes are not
+    /// copied.
     pub(crate) fn compact(self, namespace: Arc<str>, managed_fields: ManagedFields) -> Self {
+        if self.is_shared() {
+            return self.with_shared_body(managed_fields).with_namespace(namespace);
+        }
         let (json, cut) = self.json_and_cut(managed_fields);
         let remaining = [&json[..cut.start], &json[cut.end..]].concat();
         self.with_body(namespace, Body::plain(remaining.into(), None))
     }
 
+    /// Whether the bytes are those of a server in this process.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.lock().as_shared().is_some()
+    }
+
+    /// The same object with the same shared bytes, without managedFields if these are removed.
+    pub(crate) fn with_shared_body(self, managed_fields: ManagedFields) -> Self {
+        if managed_fields == ManagedFields::Keep {
+            return self;
+        }
+        let shared = self.lock().as_shared().and_then(SharedJson::stripped);
+        let Some(shared) = shared else { return self };
+        let namespace = Arc::clone(&self.0.identity.key.namespace);
+        self.with_body(namespace, Body::shared(shared))
+    }
+
+    /// Replaces the bytes of this item and its clones by the shared bytes of `other`, if it has
+    /// such. Both are the same state of the same object.
+    pub(crate) fn adopt_shared_bytes(&self, other: &Self) {
+        if Arc::ptr_eq(&self.0, &other.0) || self.is_shared() {
+            return;
+        }
+        let shared = other.lock().as_shared().cloned();
+        let Some(shared) = shared else { return };
+        *self.lock() = Body::shared(shared);
+    }
+
+    /// The bytes that this item shares with a server in this process; they have no resourceVersion.
+    /// `None` if the item has bytes of its own.
+    pub fn shared_bytes(&self) -> Option<Bytes> {
+        self.lock().as_shared().map(|shared| shared.bytes().clone())
+    }
+
     /// The JSON, and the range to remove from it; empty if nothing is removed.
     fn json_and_cut(&self, managed_fields: ManagedFields) -> (Bytes, Range<usize>) {
         let body = self.lock();
-        let json = body.json();
+        let json = body.json(self.resource_version());
         let is_cut = managed_fields == ManagedFields::Remove;
         let cut = is_cut.then(|| body.managed_fields(&json)).flatten();
         (json, cut.unwrap_or_default())
@@ -201,8 +245,7 @@ impl Item {
     /// Packs the JSON of this item and its clones.
     pub(crate) fn pack_in_place(&self, dictionary: &Arc<JsonDictionary>) {
         let body = self.lock();
-        if let Body::Plain(_) = &*body {
-            let json = body.json();
+        if let Some(json) = body.as_plain().cloned() {
             drop(body);
             let packed = dictionary.pack(&json, 0..0, self.identity_hash());
             *self.lock() = Body::Packed(packed, Arc::clone(dictionary));
@@ -216,6 +259,14 @@ impl Item {
             return self;
         }
         Self::new(self.0.identity.with_namespace(namespace), body)
+    }
+
+    /// The same item with another pointer to its namespace, unless it has a clone.
+    fn with_namespace(mut self, namespace: Arc<str>) -> Self {
+        if let Some(parts) = Arc::get_mut(&mut self.0) {
+            parts.identity.key.namespace = namespace;
+        }
+        self
     }
 
     /// A hash that is the same for all states of one object.
@@ -261,12 +312,12 @@ impl Item {
 
     /// The object's JSON.
     pub fn json(&self) -> Bytes {
-        self.lock().json()
+        self.lock().json(self.resource_version())
     }
 
     /// Decodes the object into a `T`, which may have only the fields of interest.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        body::read(&self.0.body, |json| body::parse(json))
+        body::read(&self.0.body, self.resource_version(), |json| body::parse(json))
     }
 
     /// The length of the JSON, and the decoded object.
@@ -274,7 +325,7 @@ impl Item {
     where
         T: DeserializeOwned,
     {
-        body::read(&self.0.body, |json| (json.len(), body::parse(json)))
+        body::read(&self.0.body, self.resource_version(), |json| (json.len(), body::parse(json)))
     }
 
     /// The object as a JSON map, decoded as Go decodes JSON. It fails only for numbers out of range,
@@ -331,7 +382,7 @@ impl Item {
         WeakItem(Arc::downgrade(&self.0))
     }
 
-    /// The size of the JSON in memory.
+    /// The size of the JSON in memory, which may be shared.
     pub fn size(&self) -> usize {
         self.lock().size()
     }

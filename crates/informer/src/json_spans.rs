@@ -119,6 +119,55 @@ pub(crate) fn find_member(json: &[u8], path: &[&str]) -> Option<Range<usize>> {
     path.iter().try_fold(whole, |within, key| find_key(json, within, key))
 }
 
+/// Calls `each` with the positions of the key, with its quotes, and of the value of every member of
+/// the object that begins at `at`. Returns the end of the object; `None` if it is no object, or has
+/// white space. The text must be well formed.
+pub(crate) fn each_member(
+    json: &[u8],
+    at: usize,
+    mut each: impl FnMut(Range<usize>, Range<usize>),
+) -> Option<usize> {
+    if json.get(at) != Some(&b'{') {
+        return None;
+    }
+    let mut start = at + 1;
+    if json.get(start) == Some(&b'}') {
+        return Some(start + 1);
+    }
+    loop {
+        if json.get(start) != Some(&b'"') {
+            return None;
+        }
+        let key_end = string_end(json, start);
+        if json.get(key_end) != Some(&b':') {
+            return None;
+        }
+        let end = value_end(json, key_end + 1)?;
+        each(start..key_end, key_end + 1..end);
+        match json.get(end) {
+            Some(b',') => start = end + 1,
+            Some(b'}') => return Some(end + 1),
+            _ => return None,
+        }
+    }
+}
+
+/// The end of the value that begins at `at`; `None` if the text ends first.
+fn value_end(json: &[u8], at: usize) -> Option<usize> {
+    let (mut depth, mut at) = (0, at);
+    loop {
+        match json.get(at)? {
+            b'"' => at = string_end(json, at),
+            b'{' | b'[' => (depth, at) = (depth + 1, at + 1),
+            b'}' | b']' => (depth, at) = (depth - 1, at + 1),
+            _ => at += 1,
+        }
+        if depth == 0 && matches!(json.get(at)?, b',' | b'}' | b']') {
+            return Some(at);
+        }
+    }
+}
+
 /// The range to remove so that an object is left without `member`: the member and one comma.
 pub(crate) fn removal_of(json: &[u8], member: Range<usize>) -> Range<usize> {
     let blanks = json[member.end..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();

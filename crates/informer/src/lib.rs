@@ -75,6 +75,7 @@ pub mod item;
 mod json_spans;
 mod json_dictionary;
 pub mod list_watch;
+pub mod shared_items;
 mod pack_queue;
 pub mod transform;
 pub mod reflector;

@@ -77,6 +77,8 @@ pub struct WatchRequest {
     pub initial_events: bool,
     /// The time after which the server closes the watch; unlimited if `None`.
     pub timeout_seconds: Option<u32>,
+    /// Whether the receiver removes `metadata.managedFields`: the source may leave them out.
+    pub strips_managed_fields: bool,
 }
 
 /// A page of a list.

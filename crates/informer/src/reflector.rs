@@ -145,6 +145,7 @@ pub struct Reflector<T> {
     store: Arc<dyn ReflectorStore<T>>,
     selection: Selection,
     start: Option<String>,
+    strips_managed_fields: bool,
     options: ReflectorOptions,
     clock: Clock,
     entropy: Entropy,
@@ -165,6 +166,7 @@ impl<T: ReflectorItem> Reflector<T> {
             store,
             selection: Selection::default(),
             start: None,
+            strips_managed_fields: false,
             options,
             clock: clock.clone(),
             entropy: entropy.clone(),
@@ -183,6 +185,11 @@ impl<T: ReflectorItem> Reflector<T> {
     #[must_use]
     pub fn starting_at(self, resource_version: String) -> Self {
         Self { start: Some(resource_version), ..self }
+    }
+
+    /// The store removes `metadata.managedFields`: the source may leave them out.
+    pub(crate) fn stripping_managed_fields(self, strips_managed_fields: bool) -> Self {
+        Self { strips_managed_fields, ..self }
     }
 
     /// Publishes the status through `status`.

@@ -132,6 +132,9 @@ impl Transformer {
     /// Transforms an item of an event. It is packed later, if it is still cached then.
     pub(crate) fn transform_unpacked(&self, item: Item, clock: &Clock) -> Item {
         let (item, managed_fields) = self.apply_transforms(item);
+        if item.is_shared() {
+            return item.with_shared_body(managed_fields);
+        }
         let namespace = self.intern(item.namespace());
         let item = item.compact(namespace, managed_fields);
         if self.storage == Storage::Packed && self.pack_queue().push(&item, clock) {
@@ -161,9 +164,25 @@ impl Transformer {
     /// Transforms and packs an item, or returns the cached item of the same state.
     pub(crate) fn transform_known(&self, item: Item, indexer: &Indexer) -> Item {
         match indexer.get(item.key()) {
-            Some(known) if known.is_same_state(&item) => known,
+            Some(known) if known.is_same_state(&item) => {
+                // With custom transforms, the cached bytes are other ones.
+                if item.is_shared() && self.shares_bytes() {
+                    known.adopt_shared_bytes(&self.transform(item));
+                }
+                known
+            }
             _ => self.transform(item),
         }
+    }
+
+    /// Whether the cached objects may share the bytes of a server in this process.
+    fn shares_bytes(&self) -> bool {
+        self.transforms.iter().all(|it| matches!(it, Transform::StripManagedFields))
+    }
+
+    /// Whether the cached objects have no managedFields, and no custom transform needs them.
+    pub(crate) fn only_strips_managed_fields(&self) -> bool {
+        !self.transforms.is_empty() && self.shares_bytes()
     }
 
     fn pack_queue(&self) -> MutexGuard<'_, PackQueue> {

@@ -36,6 +36,21 @@ impl Checks {
         checks.push((name.to_owned(), Box::new(check)));
     }
 
+    /// Runs all checks as one: it fails with the names and reasons of those that fail.
+    ///
+    /// ```
+    /// # let checks = runtime::health::Checks::default();
+    /// checks.add("disk", || Err("full".to_owned()));
+    /// assert_eq!(checks.check(), Err("disk: full".to_owned()));
+    /// ```
+    pub fn check(&self) -> Result<(), String> {
+        let checks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed =
+            checks.iter().filter_map(|(name, check)| Some(format!("{name}: {}", check().err()?)));
+        let failed: Vec<String> = failed.collect();
+        if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+    }
+
     /// Runs all checks. `endpoint` is the name in the last line, such as `healthz`.
     pub fn run(&self, endpoint: &str) -> CheckReport {
         let checks = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -41,6 +41,7 @@ use crate::metrics::requests::Requests;
 use cache_updater::CacheUpdater;
 use contention::Contention;
 use informer::InformerFactory;
+use informer::shared_items::AcceptItems;
 use keel::{Clock, Entropy};
 use lost_creations::LostCreations;
 use resource_path::{ResourcePath, dry_run};
@@ -117,7 +118,7 @@ impl Service<Request<Body>> for ManagedClient {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let state = Arc::clone(&self.0);
         Box::pin(async move {
             let method = request.method().clone();
@@ -125,6 +126,8 @@ impl Service<Request<Body>> for ManagedClient {
                 return Ok(state.send(request).await?);
             }
             state.fence.check()?;
+            // A server in this process hands over the object that it has stored.
+            request.extensions_mut().insert(AcceptItems { managed_fields: true });
             let target = ResourcePath::parse(request.uri().path()).filter(|it| !it.is_streamed());
             let Some(target) = target else { return state.send_write(request).await };
             if method == Method::DELETE {

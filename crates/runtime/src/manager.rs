@@ -354,6 +354,22 @@ impl Manager {
         &self.0.readiness
     }
 
+    /// All metrics in Prometheus' text format, for a program that has an endpoint of its own.
+    ///
+    /// ```no_run
+    /// # use runtime::Manager;
+    /// /// Shows the metrics and the health of a manager on the port of a server in this process.
+    /// fn show(server: &apiserver::Server, manager: &Manager) {
+    ///     let (metrics, health, readiness) = (manager.clone(), manager.clone(), manager.clone());
+    ///     server.add_metrics(move || metrics.metrics_text());
+    ///     server.add_health_check("controllers", move || health.health().check());
+    ///     server.add_readiness_check("controller-caches", move || readiness.readiness().check());
+    /// }
+    /// ```
+    pub fn metrics_text(&self) -> String {
+        self.0.metrics()
+    }
+
     /// The address of the endpoint, once it listens.
     pub async fn endpoint(&self) -> Option<SocketAddr> {
         let mut address = self.0.address.subscribe();

@@ -10,6 +10,7 @@ use crate::plane::Plane;
 use crate::registry::scope::{RequestScope, ScopeParts};
 use crate::request::Query;
 use crate::storage::catalog::ServedResource;
+use informer::shared_items::AcceptItems;
 use machinery::Status;
 
 /// See the [module documentation](self).
@@ -30,6 +31,8 @@ pub(crate) struct RequestContext {
     pub upgrade: bool,
     /// Counts the unread responses of the user; None if they are not limited.
     pub account: Option<Arc<AnswerAccount>>,
+    /// Whether a client in this process accepts items that share the bytes of the cache.
+    pub accept_items: Option<AcceptItems>,
 }
 
 /// The arguments of [`RequestContext::new`].
@@ -41,6 +44,7 @@ pub(crate) struct ContextParts {
     pub content_type: String,
     pub upgrade: bool,
     pub account: Option<Arc<AnswerAccount>>,
+    pub accept_items: Option<AcceptItems>,
 }
 
 impl RequestContext {
@@ -51,10 +55,28 @@ impl RequestContext {
         served: Arc<ServedResource>,
         version: usize,
     ) -> Self {
-        let ContextParts { plane, scope, query, error_media_type, content_type, upgrade, account } =
+        let ContextParts { plane, query, error_media_type, content_type, upgrade, account, .. } =
             parts;
-        let scope = RequestScope::new(scope, served, version);
-        Self { plane, scope, query, accepted, error_media_type, content_type, upgrade, account }
+        let scope = RequestScope::new(parts.scope, served, version);
+        Self {
+            plane,
+            scope,
+            query,
+            accepted,
+            error_media_type,
+            content_type,
+            upgrade,
+            account,
+            accept_items: parts.accept_items,
+        }
+    }
+
+    /// The items that the client accepts, if it is in this process and requests whole objects whose
+    /// stored bytes can be shared.
+    pub(crate) fn accept_items(&self) -> Option<AcceptItems> {
+        let is_shareable = self.accepted == MediaTypeOptions::JSON
+            && self.scope.served.conversion.serves_stored_bytes();
+        self.accept_items.filter(|_| is_shareable)
     }
 
     /// Whether the client requests objects with pending initializers too.

@@ -10,6 +10,7 @@ use crate::registry;
 use crate::registry::{CreateRequest, InitializationWait, ManagedFields, WriteOutcome, conversion};
 use crate::request::options::{WriteOptions, parse_initialization_timeout};
 use crate::storage::creations::Creation;
+use informer::shared_items::WrittenItem;
 use machinery::{Object, Status};
 
 /// Creates an object and responds with it, in the version of the request.
@@ -52,14 +53,23 @@ pub(super) async fn store(
     respond(cx, 201, outcome).await
 }
 
-/// A response with the outcome, in the version of the request.
+/// A response with the outcome, in the version of the request. For a client in this process it
+/// carries the stored object, too.
 pub(super) async fn respond(
     cx: &RequestContext,
     code: u16,
     outcome: WriteOutcome,
 ) -> Result<Response<Body>, Status> {
     match outcome {
-        WriteOutcome::Stored(entry) => object_response::entry(cx, code, &entry).await,
+        WriteOutcome::Stored(entry) => {
+            let mut response = object_response::entry(cx, code, &entry).await?;
+            if cx.accept_items().is_some()
+                && let Ok(item) = object_response::item(cx, &entry, entry.revision, true)
+            {
+                response.extensions_mut().insert(WrittenItem(item));
+            }
+            Ok(response)
+        }
         WriteOutcome::NotStored(object) => {
             let object = conversion::object(&cx.scope, cx.scope.version, object).await?;
             Ok(object_response::object(cx, code, object))

@@ -1,6 +1,7 @@
 //! LIST: the objects of a collection, all at once or in pages, as of one revision.
 
 pub(super) mod encoding;
+mod shared_items;
 
 use std::sync::Arc;
 
@@ -20,7 +21,12 @@ use machinery::{ErrorList, GroupKind, Path, Status, Value, json};
 /// Responds with the selected objects.
 pub(crate) async fn list(cx: &RequestContext) -> Result<Response<Body>, Status> {
     let (metadata, entries) = select_page(cx).await?;
-    encoding::write(cx, &metadata, entries)
+    let items = cx.accept_items().map(|_| shared_items::list(cx, &metadata, &entries));
+    let mut response = encoding::write(cx, &metadata, entries)?;
+    if let Some(items) = items {
+        response.extensions_mut().insert(items);
+    }
+    Ok(response)
 }
 
 /// The metadata and the entries of the requested page.

@@ -16,6 +16,7 @@ use crate::http::response;
 use crate::registry::conversion;
 use crate::storage::catalog::ServedResource;
 use crate::storage::conversion::convert_locally;
+use informer::{BadItem, Item};
 use machinery::{Object, Status, Value, json};
 use store::Revision;
 use types::Ordered;
@@ -100,6 +101,28 @@ pub(crate) fn write_entry(
     let mut object = entry.object();
     object.set_meta("resourceVersion", revision.to_string());
     served.version(version).shape.write(&convert_locally(served, version, object), out);
+}
+
+/// The object as an item in the version of the request, with `revision` as its resourceVersion. It
+/// shares the bytes of the entry, unless these are of another version.
+pub(crate) fn item(
+    cx: &RequestContext,
+    entry: &Entry,
+    revision: Revision,
+    managed_fields: bool,
+) -> Result<Item, BadItem> {
+    let (served, version) = (&cx.scope.served, cx.scope.version);
+    if is_served_as_stored(served, version, entry) {
+        return entry.item(revision, managed_fields);
+    }
+    let mut json = Vec::new();
+    write_entry(served, version, entry, revision, &mut json);
+    Item::parse(json)
+}
+
+/// Whether the object is served in the version in which it is stored.
+pub(crate) fn is_served_as_stored(served: &ServedResource, version: usize, entry: &Entry) -> bool {
+    matches!(head(served, version, entry), Some(Head::Stored))
 }
 
 /// The head of an object that is copied in the version `version`; None if it has to be converted.

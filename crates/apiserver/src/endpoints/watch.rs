@@ -5,10 +5,16 @@
 //! the next chunk. If the log no longer has the next changes when the client reads again, the watch
 //! ends with 410 and the client must relist. If the user has too many unread responses, the watch
 //! ends with 429.
+//!
+//! Events are encoded, or, for a client in this process, [items](item_events) that share the bytes
+//! of the cache.
 
 mod converted_changes;
+mod encoded_events;
 mod event;
+mod event_form;
 mod initial_events;
+mod item_events;
 mod large_event;
 mod watch_start;
 
@@ -24,7 +30,6 @@ use http::Response;
 use super::selection::Selection;
 use crate::cache::watch_cache::{Change, Entry, Subscription};
 use crate::endpoints::context::RequestContext;
-use crate::endpoints::object_response;
 use crate::flow_control::Charge;
 use crate::http::body::Body;
 use crate::http::negotiation::stream_not_acceptable;
@@ -36,6 +41,7 @@ use crate::request::options::parse_i64;
 use crate::storage::catalog::ServedResource;
 use converted_changes::PendingConversion;
 use event::Encoder;
+use event_form::EventForm;
 use initial_events::{EntryDropped, InitialEvents};
 use keel::{ClockInstant, Sleep};
 use large_event::LargeEvent;
@@ -45,9 +51,6 @@ use watch_start::WatchStart;
 
 /// The maximum number of changes that are read from the log at once.
 const BATCH: usize = 256;
-
-/// The size up to which small events are sent in one chunk.
-const CHUNK: usize = 64 << 10;
 
 /// The interval of bookmarks for a watcher that requests them.
 const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
@@ -69,9 +72,12 @@ pub(crate) async fn watch(cx: RequestContext) -> Result<Response<Body>, Status> 
     } else if start.initial && start.revision > 0 {
         super::get::wait_until_not_older_than(&cx, start.revision).await?;
     }
+    let sends_items = cx.accept_items().is_some();
     let watcher = Watcher::new(cx, selection, &start).await?;
-    let body = Body::stream(watcher);
-    Ok(response::bytes(200, content_type, body))
+    if sends_items {
+        return Ok(item_events::response(watcher, content_type));
+    }
+    Ok(response::bytes(200, content_type, Body::stream(watcher)))
 }
 
 /// The state of one watch.
@@ -123,12 +129,12 @@ enum Bookmark {
     Regular,
 }
 
-/// The next action of a watcher.
-enum WatchAction {
-    Send(Bytes),
+/// The next action of a watcher that sends events in the form `F`.
+enum WatchAction<F> {
+    Send(F),
     /// Sends a further part of an event. The limit on unread responses is not checked: an event that
     /// has begun is completed.
-    SendPart(Bytes),
+    SendPart(F),
     Wait,
     Convert,
     End,
@@ -193,9 +199,9 @@ impl Watcher {
     }
 
     /// Determines the next action.
-    fn next_action(&mut self, elapsed: Duration) -> WatchAction {
+    fn next_action<F: EventForm>(&mut self, elapsed: Duration) -> WatchAction<F> {
         // A partly sent event is completed first.
-        if let Some(action) = self.next_part() {
+        if let Some(action) = F::next_part(self) {
             return action;
         }
         // Checked before changes are read, so that a watch with continuous changes ends too.
@@ -203,7 +209,7 @@ impl Watcher {
             return WatchAction::End;
         }
         match self.initial_events() {
-            Ok(Some(bytes)) => return WatchAction::Send(bytes),
+            Ok(Some(events)) => return WatchAction::Send(events),
             Ok(None) => {}
             Err(EntryDropped) => return self.expire(self.plane.storage.cache.applied()),
         }
@@ -221,11 +227,7 @@ impl Watcher {
                     }
                     if self.bookmark_due.take().is_some() {
                         self.events_sent.inc();
-                        return WatchAction::Send(self.encoder.bookmark(
-                            &self.cx,
-                            self.cursor,
-                            Bookmark::Regular,
-                        ));
+                        return WatchAction::Send(F::bookmark(self, Bookmark::Regular));
                     }
                     return WatchAction::Wait;
                 }
@@ -237,13 +239,13 @@ impl Watcher {
                     return WatchAction::Convert;
                 }
                 Ok(changes) => {
-                    let events = self.events(&changes, &[]);
+                    let events = F::changes(self, &changes, &[]);
                     // The timer may have expired at the same time as the change.
                     self.caught_up &= events.is_some() && elapsed < self.timer_at;
-                    if let Some(bytes) = events {
-                        return WatchAction::Send(bytes);
+                    if let Some(events) = events {
+                        return WatchAction::Send(events);
                     }
-                    if let Some(action) = self.next_part() {
+                    if let Some(action) = F::next_part(self) {
                         return action;
                     }
                 }
@@ -252,10 +254,10 @@ impl Watcher {
     }
 
     /// Ends the watch, because the log has changes only from `floor` on.
-    fn expire(&mut self, floor: Revision) -> WatchAction {
+    fn expire<F: EventForm>(&mut self, floor: Revision) -> WatchAction<F> {
         self.ended = true;
         let message = format!("too old resource version: {} ({floor})", self.cursor);
-        WatchAction::Send(event::error(&self.cx, &Status::expired(message)))
+        WatchAction::Send(F::error(self, &Status::expired(message)))
     }
 
     /// Advances the cursor to the revision of the cache. Returns false if there are changes to send
@@ -270,71 +272,35 @@ impl Watcher {
         has_no_changes
     }
 
-    /// The events of the first of `changes`, up to the size of a chunk: an unread watch holds one
-    /// chunk, and there may be many watches. `converted` are the changes in the version of the
-    /// request, if they had to be converted.
-    fn events(&mut self, changes: &[Arc<Change>], converted: &[ConvertedChange]) -> Option<Bytes> {
-        let mut events = Vec::new();
-        let mut size = 0;
-        self.caught_up = changes.len() < BATCH;
-        for (index, change) in changes.iter().enumerate() {
-            let (mut old, mut new) = match converted.get(index) {
-                Some((old, new)) => (old.as_ref(), new.as_ref()),
-                None => (change.old.as_ref(), change.new.as_ref()),
-            };
-            // A costly selection has already been applied to `converted`.
-            if !self.selection.is_costly() {
-                let selects = |entry: &&Arc<Entry>| self.selection.selects(&self.cx, entry);
-                (old, new) = (old.filter(selects), new.filter(selects));
-            }
-            let event = self.encoder.change(&self.cx, change, (old, new));
-            if let Some((event, key)) = &event
-                && event.len() >= object_response::LARGE_OBJECT
-            {
-                self.caught_up = false;
-                // The events before it are sent first.
-                if events.is_empty() {
-                    self.cursor = change.revision;
-                    self.large_event = Some(LargeEvent::new(change, *key));
-                    self.events_sent.inc();
-                }
-                break;
-            }
-            self.cursor = change.revision;
-            if let Some((event, _)) = event {
-                size += event.len();
-                events.push(event);
-            }
-            if size >= CHUNK {
-                self.caught_up = false;
-                break;
-            }
-        }
-        self.events_sent.add(events.len() as u64);
-        event::concatenated(events)
-    }
-
     /// The next chunk of initial events, then the bookmark after them; None once all are sent.
-    fn initial_events(&mut self) -> Result<Option<Bytes>, EntryDropped> {
+    fn initial_events<F: EventForm>(&mut self) -> Result<Option<F>, EntryDropped> {
         if !self.initial.is_empty() {
-            let (mut out, mut read) = (Vec::new(), 0);
-            while out.len() < CHUNK
-                && read < initial_events::MAX_READ
-                && let Some(entry) = self.initial.pop()
-            {
-                let entry = entry?;
-                read += entry.len();
-                self.encoder.added(&self.cx, &entry, &mut out);
-                self.events_sent.inc();
-            }
-            return Ok(Some(out.into()));
+            return F::initial(self).map(Some);
         }
         if self.bookmark_due.take_if(|it| *it == Bookmark::AfterInitial).is_some() {
             self.events_sent.inc();
-            let bookmark = self.encoder.bookmark(&self.cx, self.cursor, Bookmark::AfterInitial);
-            return Ok(Some(bookmark));
+            return Ok(Some(F::bookmark(self, Bookmark::AfterInitial)));
         }
         Ok(None)
+    }
+
+    /// The object before and after a change, each if it is selected. `converted` are the changes in
+    /// the version of the request, if they had to be converted.
+    fn selected<'a>(
+        &self,
+        change: &'a Change,
+        converted: Option<&'a ConvertedChange>,
+    ) -> (Option<&'a Arc<Entry>>, Option<&'a Arc<Entry>>) {
+        let (old, new) = match converted {
+            Some((old, new)) => (old.as_ref(), new.as_ref()),
+            None => (change.old.as_ref(), change.new.as_ref()),
+        };
+        // A costly selection has already been applied to `converted`.
+        if self.selection.is_costly() {
+            return (old, new);
+        }
+        let selects = |entry: &&Arc<Entry>| self.selection.selects(&self.cx, entry);
+        (old.filter(selects), new.filter(selects))
     }
 
     /// Whether the waker of `cx` is registered with `timer` and `stop`.
@@ -371,12 +337,9 @@ impl Watcher {
         self.bookmark_due = self.bookmarks.then_some(Bookmark::Regular);
         Poll::Ready(())
     }
-}
 
-impl Stream for Watcher {
-    type Item = Bytes;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    /// The next events.
+    fn poll_events<F: EventForm>(&mut self, cx: &mut Context<'_>) -> Poll<Option<F>> {
         if std::mem::take(&mut self.caught_up)
             && self.bookmark_due.is_none()
             && self.is_waker_registered(cx)
@@ -385,18 +348,26 @@ impl Stream for Watcher {
             return Poll::Pending;
         }
         loop {
-            if let Some(bytes) = ready!(self.poll_converted(cx)) {
-                return Poll::Ready(Some(self.limit_unread(bytes)));
+            if let Some(events) = ready!(self.poll_converted::<F>(cx)) {
+                return Poll::Ready(Some(events.limited(self)));
             }
             let elapsed = self.elapsed();
-            match self.next_action(elapsed) {
-                WatchAction::Send(bytes) => return Poll::Ready(Some(self.limit_unread(bytes))),
-                WatchAction::SendPart(bytes) => return Poll::Ready(Some(bytes)),
+            match self.next_action::<F>(elapsed) {
+                WatchAction::Send(events) => return Poll::Ready(Some(events.limited(self))),
+                WatchAction::SendPart(part) => return Poll::Ready(Some(part)),
                 WatchAction::End => return Poll::Ready(None),
                 WatchAction::Wait => ready!(self.poll_wait(cx, elapsed)),
                 WatchAction::Convert => {}
             }
         }
+    }
+}
+
+impl Stream for Watcher {
+    type Item = Bytes;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.poll_events(cx)
     }
 }
 

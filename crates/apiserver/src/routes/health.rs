@@ -1,5 +1,7 @@
-//! `/healthz`, `/livez`, `/readyz`: the health checks of the server, together or one by one.
+//! `/healthz`, `/livez`, `/readyz`: the health checks of the server and of other parts of its process,
+//! together or one by one.
 
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use http::Response;
 use crate::http::body::Body;
 use crate::http::response;
 use crate::plane::Plane;
+use crate::plane::health_checks::HealthCheck;
 use crate::request::Query;
 use informer::ReflectorPhase;
 use machinery::field_path::quote;
@@ -19,11 +22,14 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The name of a check, and what it tests.
 type Check = (&'static str, Test);
 
+#[derive(Clone)]
 enum Test {
     /// The store answers, accepts writes and finishes them in time.
     Store,
     /// A state of the plane.
     State(fn(&Plane) -> bool),
+    /// A state of another part of the process.
+    Other(HealthCheck),
 }
 
 const PING: Check = ("ping", Test::State(|_| true));
@@ -54,22 +60,26 @@ pub(crate) async fn health(
         "readyz" => &[PING, STORE, STORE_READY, CACHE_SYNCED, INFORMERS, READY, STOPPING],
         _ => &[PING, STORE, CACHE_RUNNING, READY],
     };
+    let mut checks: Vec<(Cow<'_, str>, Test)> =
+        checks.iter().map(|(name, test)| (Cow::Borrowed(*name), test.clone())).collect();
+    let others = plane.health_checks.of(which).into_iter();
+    checks.extend(others.map(|it| (Cow::Owned(it.name), Test::Other(it.check))));
     let path = rest.join("/");
     if !path.is_empty() {
         return match checks.iter().find(|(name, _)| *name == path) {
             None => response::page_not_found(),
-            Some((_, test)) if test.passes(plane).await => response::text(200, "ok"),
+            Some((name, test)) if test.passes(plane, name).await => response::text(200, "ok"),
             Some(_) => response::nosniff_text(500, "internal server error: reason withheld\n"),
         };
     }
     let mut excluded: Vec<&str> = query.all("exclude").collect();
     let mut report = String::new();
     let mut failed = false;
-    for (name, test) in checks {
-        if excluded.contains(name) {
+    for (name, test) in &checks {
+        if excluded.contains(&&**name) {
             excluded.retain(|it| it != name);
             report += &format!("[+]{name} excluded: ok\n");
-        } else if test.passes(plane).await {
+        } else if test.passes(plane, name).await {
             report += &format!("[+]{name} ok\n");
         } else {
             failed = true;
@@ -92,10 +102,17 @@ pub(crate) async fn health(
 }
 
 impl Test {
-    async fn passes(&self, plane: &Plane) -> bool {
+    async fn passes(&self, plane: &Plane, name: &str) -> bool {
         match self {
             Self::State(test) => test(plane),
             Self::Store => is_store_healthy(plane).await,
+            Self::Other(check) => {
+                let result = check();
+                if let Err(why) = &result {
+                    tracing::info!(why, "health check {name} failed");
+                }
+                result.is_ok()
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
-//! The objects that every plane has: its namespaces, the service `kubernetes`, the system priority
-//! classes, the authentication configuration for aggregated servers, and the `APIService` objects.
+//! The objects that every plane has: its namespaces, the service `kubernetes` and its endpoints, the
+//! system priority classes, the authentication configuration for aggregated servers, and the `APIService` objects.
 
 mod cluster_authentication_trust;
+pub mod kubernetes_endpoints;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,6 +70,8 @@ pub(crate) async fn maintain(plane: Arc<Plane>) {
     tokio::pin!(stop);
     // The revision of the config map at the last successful synchronization.
     let mut synced_revision = None;
+    let mut synced_endpoints = kubernetes_endpoints::SyncedRevisions::default();
+    log_failure(kubernetes_endpoints::sync(&plane, client, &mut synced_endpoints).await);
     // The timer is not restarted by changes: on a busy plane it would never elapse.
     let mut interval = Box::pin(plane.storage.clock.sleep(INTERVAL));
     loop {
@@ -100,6 +103,8 @@ pub(crate) async fn maintain(plane: Arc<Plane>) {
                 interval = Box::pin(plane.storage.clock.sleep(INTERVAL));
                 // Certificates expire without a change of the config map.
                 synced_revision = None;
+                let synced = kubernetes_endpoints::sync(&plane, client, &mut synced_endpoints);
+                log_failure(synced.await);
             }
             () = &mut stop => return,
         }

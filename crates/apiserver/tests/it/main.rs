@@ -61,3 +61,5 @@ mod stop;
 mod slow_disk;
 mod canceled_requests;
 mod system_objects;
+mod shared_items;
+mod process_status;

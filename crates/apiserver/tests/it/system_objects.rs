@@ -109,3 +109,53 @@ async fn an_expired_authority_is_removed_from_the_authentication_config_map() {
     assert!(trusts(&plane.until(AUTHENTICATION_CONFIG_MAP, is_removed).await, &second));
     plane.stop().await.unwrap();
 }
+
+const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
+const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
+
+#[tokio::test]
+async fn the_endpoints_of_the_service_have_the_address_of_the_server() {
+    let address = "198.51.100.7";
+    let builder = TestEnv::builder().listen();
+    let plane = builder.config(|it| it.advertise_address = address.parse().ok()).start().await;
+    let port = plane.server().address().unwrap().port();
+    let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
+    let subsets = json!([{"addresses": [{"ip": address}], "ports": &ports}]);
+    let is_correct = |code: u16, it: &Value| code == 200 && it["subsets"] == subsets;
+    let endpoints = plane.until(ENDPOINTS, is_correct).await;
+    let labels = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
+    assert_eq!(endpoints["metadata"]["labels"], labels);
+    let is_complete = |code: u16, it: &Value| code == 200 && it["ports"] == ports;
+    let slice = plane.until(SLICE, is_complete).await;
+    assert_eq!(slice["metadata"]["labels"], json!({"kubernetes.io/service-name": "kubernetes"}));
+    assert_eq!(slice["addressType"], "IPv4");
+    let endpoint = json!([{"addresses": [address], "conditions": {"ready": true}}]);
+    assert_eq!(slice["endpoints"], endpoint);
+
+    // Both are checked every ten seconds, and not written again if they are correct.
+    plane.advance(Duration::from_secs(10));
+    let edited = plane.merge(ENDPOINTS, &json!({"subsets": null})).await;
+    assert!(edited["subsets"].is_null());
+    plane.delete(SLICE).await;
+    plane.advance(Duration::from_secs(10));
+    plane.until(ENDPOINTS, is_correct).await;
+    let restored = plane.until(SLICE, is_complete).await;
+    plane.advance(Duration::from_secs(10));
+    plane.advance(Duration::from_secs(10));
+    assert_eq!(plane.read(SLICE).await, restored);
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_listen_has_no_endpoints() {
+    let plane = TestEnv::start().await;
+    plane.advance(Duration::from_secs(10));
+    assert_eq!(plane.get(ENDPOINTS).await.0, 404);
+    assert_eq!(plane.get(SLICE).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_loopback_address_cannot_be_advertised() {
+    let builder = TestEnv::builder().config(|it| it.advertise_address = "127.0.0.1".parse().ok());
+    let error = builder.try_start().await.unwrap_err();
+    assert_eq!(error.to_string(), "cannot advertise the address of the server");
+}

@@ -21,24 +21,31 @@ pub(super) struct Identity {
 
 impl Identity {
     pub(super) fn of(metadata: &Metadata<'_>) -> Result<Self, BadItem> {
-        if metadata.name.is_empty() {
+        let Metadata { namespace, name, uid, resource_version, generation, .. } = metadata;
+        Self::new(namespace, name, uid, resource_version, *generation)
+    }
+
+    pub(super) fn new(
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        resource_version: &str,
+        generation: i64,
+    ) -> Result<Self, BadItem> {
+        if name.is_empty() {
             return Err(BadItem::Nameless);
         }
-        let Metadata { uid, resource_version, generation, .. } = metadata;
-        let generation_length = digits(*generation);
+        let generation_length = digits(generation);
         // The exact size, so that no copy follows.
         let size = uid.len() + resource_version.len() + usize::from(generation_length);
         let mut text = String::with_capacity(size);
         text.push_str(uid);
         text.push_str(resource_version);
-        if *generation != 0 {
+        if generation != 0 {
             let _ = write!(text, "{generation}");
         }
         Ok(Self {
-            key: ObjectKey {
-                namespace: intern_namespace(&metadata.namespace),
-                name: metadata.name.as_ref().into(),
-            },
+            key: ObjectKey { namespace: intern_namespace(namespace), name: name.into() },
             text: text.into(),
             uid_length: u32::try_from(uid.len())
                 .map_err(|error| BadItem::Malformed(serde::de::Error::custom(error)))?,

@@ -81,6 +81,8 @@ fn a_label_selector_selects_by_labels() {
 fn the_size_of_an_item_without_its_json_is_small() {
     // 112 bytes with the two counters of an `Arc` and the overhead of an allocator.
     assert!(size_of::<ItemInner>() <= 88, "{}", size_of::<ItemInner>());
+    // Of an item that is not packed.
+    assert!(size_of::<body::Unpacked>() <= 48, "{}", size_of::<body::Unpacked>());
 }
 
 #[test]

@@ -45,6 +45,7 @@ impl<T: ReflectorItem> Reflector<T> {
             resource_version: from,
             timeout_seconds: timeout
                 .map(|timeout| u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX)),
+            strips_managed_fields: self.strips_managed_fields,
         };
         let stream = tokio::select! {
             stream = self.source.watch(request) => stream?,

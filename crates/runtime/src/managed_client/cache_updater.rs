@@ -148,12 +148,14 @@ impl CacheUpdater {
 /// can be applied to it.
 fn cached_form(target: &ResourcePath, scope: &Scope, content: &ResponseContent) -> Option<Item> {
     let item = match (content, scope.form) {
-        (ResponseContent::Object(item), Form::Whole)
+        (ResponseContent::Object(item) | ResponseContent::Stored(item), Form::Whole)
             if scope.group_version == target.group_version =>
         {
             item.clone()
         }
-        (ResponseContent::Object(item), Form::Metadata) => metadata_only(item),
+        (ResponseContent::Object(item) | ResponseContent::Stored(item), Form::Metadata) => {
+            metadata_only(item)
+        }
         (ResponseContent::Metadata(item), Form::Metadata) => item.clone(),
         _ => return None,
     };

@@ -1,7 +1,7 @@
 //! [`ResourcePath`]: the object or collection in the path of a request. [`dry_run`] reads whether a
 //! request is a dry run.
 
-use informer::ObjectKey;
+use informer::{Item, ObjectKey};
 use machinery::{GroupVersion, Value};
 
 /// See the [module documentation](self).
@@ -48,6 +48,11 @@ impl ResourcePath {
     /// The key of the object `name`.
     pub(super) fn key(&self, name: &str) -> ObjectKey {
         ObjectKey::new(&self.namespace, name)
+    }
+
+    /// Whether the path is that of this object, by its name, or of a collection.
+    pub(super) fn is_of(&self, item: &Item) -> bool {
+        self.name.as_ref().is_none_or(|name| name == item.name())
     }
 
     /// Whether the subresource is a stream of bytes to a container or a service.

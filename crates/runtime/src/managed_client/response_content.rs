@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::BoxError;
 use super::resource_path::ResourcePath;
 use informer::Item;
+use informer::shared_items::WrittenItem;
 use machinery::Value;
 
 /// The largest response that is read.
@@ -19,6 +20,8 @@ const MAX_RESPONSE: usize = 1 << 30;
 pub(super) enum ResponseContent {
     /// The object in the requested version, also as the response of most subresources.
     Object(Item),
+    /// The same from a server in this process, which has stored it: it exists.
+    Stored(Item),
     /// Its metadata, which are the same in every version.
     Metadata(Item),
     /// A status, and the uid in it.
@@ -35,7 +38,10 @@ impl ResponseContent {
     ) -> Result<(Response<Body>, Option<Self>), BoxError> {
         let (head, body) = response.into_parts();
         let bytes = Limited::new(body, MAX_RESPONSE).collect().await?.to_bytes();
-        let content = head.status.is_success().then(|| Self::of(target, &bytes));
+        let content = head.status.is_success().then(|| match head.extensions.get() {
+            Some(WrittenItem(item)) if target.is_of(item) => Self::Stored(item.clone()),
+            _ => Self::of(target, &bytes),
+        });
         Ok((Response::from_parts(head, Body::from(bytes)), content))
     }
 
@@ -52,8 +58,7 @@ impl ResponseContent {
             return Self::Status(status["details"]["uid"].as_str().map(str::to_owned));
         }
         let is_match = |item: &Item| {
-            let is_named = target.name.as_ref().is_none_or(|name| name == item.name());
-            is_named && !item.uid().is_empty() && !item.resource_version().is_empty()
+            target.is_of(item) && !item.uid().is_empty() && !item.resource_version().is_empty()
         };
         let Some(item) = Item::parse(bytes.clone()).ok().filter(is_match) else {
             return Self::Other;
@@ -71,7 +76,7 @@ impl ResponseContent {
     /// The object or its metadata.
     pub(super) fn item(&self) -> Option<&Item> {
         match self {
-            Self::Object(item) | Self::Metadata(item) => Some(item),
+            Self::Object(item) | Self::Stored(item) | Self::Metadata(item) => Some(item),
             Self::Status(_) | Self::Other => None,
         }
     }
@@ -81,7 +86,7 @@ impl ResponseContent {
         match self {
             Self::Object(item) | Self::Metadata(item) => is_deleted(item).then(|| item.uid()),
             Self::Status(uid) => uid.as_deref(),
-            Self::Other => None,
+            Self::Stored(_) | Self::Other => None,
         }
     }
 }
@@ -113,6 +118,7 @@ mod tests {
     fn check(path: &str, content: &str) -> String {
         match ResponseContent::of(&ResourcePath::parse(path).unwrap(), &content.to_owned().into()) {
             ResponseContent::Object(item) => format!("object {item:?}"),
+            ResponseContent::Stored(item) => format!("stored {item:?}"),
             ResponseContent::Metadata(item) => format!("metadata {item:?}"),
             ResponseContent::Status(uid) => format!("status {uid:?}"),
             ResponseContent::Other => "other".to_owned(),

@@ -27,3 +27,4 @@ mod network;
 mod stopping;
 mod writing;
 mod mirroring;
+mod sharing;

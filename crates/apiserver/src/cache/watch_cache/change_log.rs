@@ -17,6 +17,7 @@ use bytes::Bytes;
 
 use super::byte_counter::ByteCounter;
 use super::entry::Entry;
+use informer::Item;
 use store::Revision;
 
 /// The largest number of changes. A watcher that is further behind must list again.
@@ -27,6 +28,9 @@ pub(super) const MAX_BYTES: usize = 64 << 20;
 
 /// The memory of a change without the bytes of the replaced object.
 const CHANGE_OVERHEAD: usize = 256;
+
+/// The memory of an item without the bytes, which it shares.
+const ITEM_OVERHEAD: usize = 256;
 
 /// The number of recent changes that are compared one by one before a binary search, which reads about
 /// a dozen changes that are not in the processor's cache.
@@ -41,6 +45,8 @@ pub(crate) struct Change {
     pub old: Option<Arc<Entry>>,
     /// The object after; None if it was deleted.
     pub new: Option<Arc<Entry>>,
+    /// The object after the change, without managedFields, for all watchers in this process.
+    item: OnceLock<Item>,
     encodings: Mutex<Encodings>,
 }
 
@@ -127,6 +133,24 @@ impl Change {
         form.get().cloned()
     }
 
+    /// The object after the change, without managedFields; None if it was deleted or is no valid
+    /// item.
+    pub(crate) fn item(&self) -> Option<Item> {
+        if let Some(item) = self.item.get() {
+            return Some(item.clone());
+        }
+        let item = self.new.as_ref()?.item(self.revision, false).ok()?;
+        let mut is_first = false;
+        let item = self.item.get_or_init(|| {
+            is_first = true;
+            item
+        });
+        if is_first {
+            self.encodings().count(ITEM_OVERHEAD);
+        }
+        Some(item.clone())
+    }
+
     /// The cell for the bytes of one form.
     fn form(&self, key: EncodingKey) -> Arc<OnceLock<Bytes>> {
         let mut encodings = self.encodings();
@@ -193,7 +217,8 @@ impl ChangeLog {
     ) {
         let counter = Some(Arc::clone(&self.counter));
         let encodings = Encodings { forms: Vec::new(), counted: 0, counter };
-        let change = Change { revision, old, new, encodings: Mutex::new(encodings) };
+        let item = OnceLock::new();
+        let change = Change { revision, old, new, item, encodings: Mutex::new(encodings) };
         self.counter.add(change.weight());
         self.changes.push_back(Arc::new(change));
     }

@@ -27,6 +27,8 @@ use serde_json::value::RawValue;
 
 use super::label_mask::LabelMask;
 use field_cache::FieldCache;
+use informer::item::StoredObject;
+use informer::{BadItem, Item};
 use layout::Layout;
 use machinery::{Map, Object, Value};
 use store::{Record, Revision};
@@ -223,6 +225,19 @@ impl Entry {
         write!(out, "{before}\"resourceVersion\":\"{revision}\"{after}")
             .expect("a write to a Vec does not fail");
         split
+    }
+
+    /// The object as an item that shares its bytes, with `revision` as its resourceVersion.
+    pub(crate) fn item(&self, revision: Revision, managed_fields: bool) -> Result<Item, BadItem> {
+        Item::share(&StoredObject {
+            namespace: self.namespace(),
+            name: self.name(),
+            resource_version: revision,
+            json: &self.bytes,
+            metadata_at: self.layout.metadata_object_at(),
+            resource_version_at: self.layout.resource_version_at(),
+            managed_fields,
+        })
     }
 
     /// The parsed object with its resourceVersion.

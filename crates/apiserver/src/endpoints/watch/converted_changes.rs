@@ -5,9 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
-
-use super::{Watcher, event};
+use super::Watcher;
+use super::event_form::EventForm;
 use crate::cache::watch_cache::{Change, Entry};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::selection::{Selection, YieldBudget};
@@ -17,7 +16,7 @@ use crate::registry::conversion::ConvertedChange;
 use machinery::{Reason, Status};
 
 /// The number of changes that are compared with a costly selection at once. It is small, because
-/// [`Watcher::events`] sends one chunk at a time: the changes that do not fit into it are compared
+/// [`EventForm::changes`] sends one chunk at a time: the changes that do not fit into it are compared
 /// again for the next chunk.
 const COSTLY_BATCH: usize = 8;
 
@@ -79,13 +78,13 @@ impl Watcher {
     }
 
     /// The events of converted changes, once the conversion has finished.
-    pub(super) fn poll_converted(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    pub(super) fn poll_converted<F: EventForm>(&mut self, cx: &mut Context<'_>) -> Poll<Option<F>> {
         let Some((changes, mut conversion)) = self.converting.take() else {
             return Poll::Ready(None);
         };
         match conversion.as_mut().poll(cx) {
             Poll::Ready(Ok(converted)) => {
-                let events = self.events(&changes, &converted);
+                let events = F::changes(self, &changes, &converted);
                 self.caught_up = false;
                 Poll::Ready(events)
             }
@@ -94,7 +93,7 @@ impl Watcher {
                 // Upstream: the ERROR event has the message of the failed conversion, but always the
                 // code 500 and the reason InternalError.
                 let status = Status::new(500, Reason::InternalError, status.message);
-                Poll::Ready(Some(event::error(&self.cx, &status)))
+                Poll::Ready(Some(F::error(self, &status)))
             }
             Poll::Pending if self.stop.as_mut().poll(cx).is_ready() => {
                 self.ended = true;

@@ -42,7 +42,7 @@ impl LargeEvent {
 
 impl Watcher {
     /// The action that sends the next part of a large event, if there is one.
-    pub(super) fn next_part(&mut self) -> Option<WatchAction> {
+    pub(super) fn next_part(&mut self) -> Option<WatchAction<Bytes>> {
         let mut event = self.large_event.take()?;
         let is_begun = event.taken > 0;
         let Some((part, has_more)) = event.take() else {

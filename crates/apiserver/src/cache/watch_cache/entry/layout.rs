@@ -39,6 +39,11 @@ impl Layout {
         self.metadata_at as usize
     }
 
+    /// The offset of the object `metadata`.
+    pub(super) fn metadata_object_at(self) -> usize {
+        self.metadata_at() + METADATA.len() - 1
+    }
+
     /// The offset of the resourceVersion.
     pub(super) fn resource_version_at(self) -> usize {
         self.resource_version_at as usize
@@ -94,7 +99,7 @@ pub(super) fn controller_uid(bytes: &[u8], layout: Layout) -> Option<String> {
         uid: String,
     }
     let mut found = None;
-    members(&bytes[layout.metadata_at() + METADATA.len() - 1..], |key, value| {
+    members(&bytes[layout.metadata_object_at()..], |key, value| {
         if key == "ownerReferences" {
             let owners: Vec<OwnerReference> = serde_json::from_str(value.get()).unwrap_or_default();
             found = owners.into_iter().find(|it| it.controller == Some(true)).map(|it| it.uid);
