@@ -32,7 +32,7 @@ use crate::controller_context::ControllerContext;
 use crate::controller_history::{ControllerHistory, HISTORY_RULE, REVISION_LABEL, RevisionOwner};
 use crate::controller_table::ControllerDescriptor;
 use crate::metadata::{Metadata, OwnerReference};
-use crate::pod_control::{self, NewPod, PodControl, PodOwner};
+use crate::pod_control::{NewPod, PodControl, PodOwner};
 use crate::slow_start;
 use failed_pod_backoff::FailedPodBackoff;
 use keel::Clock;

@@ -31,7 +31,7 @@ use crate::controller_history::{
 };
 use crate::controller_table::ControllerDescriptor;
 use crate::metadata::{Metadata, OwnerReference};
-use crate::pod_control::{self, PodOwner};
+use crate::pod_control::PodOwner;
 use keel::Clock;
 use machinery::PolicyRule;
 use machinery::selector::LabelSelector;

@@ -22,11 +22,6 @@ pub(crate) fn since(clock: &Clock, earlier: &Time) -> Duration {
     clock.now().since(to_timestamp(earlier))
 }
 
-/// The time until `later`; zero if that has passed.
-pub(crate) fn until(clock: &Clock, later: &Time) -> Duration {
-    to_timestamp(later).since(clock.now())
-}
-
 /// A time of an API object as one of the clock.
 pub(crate) fn to_timestamp(time: &Time) -> Timestamp {
     let nanos = u64::try_from(time.0.subsec_nanosecond()).unwrap_or_default();

@@ -6,7 +6,6 @@ use super::Context;
 use super::view::{PodView, SetView};
 use crate::api_requests;
 use crate::controller_history::{REVISION_LABEL, RevisionOwner, RevisionView, live_revisions};
-use crate::pod_control;
 use runtime::{Failure, kube_client};
 
 /// The revisions of a set.

@@ -4,13 +4,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::auth::authentication::User;
-use apiserver::auth::authorization::fixed_roles::FixedRoles;
-use controllers::{ControllerManager, ControllerManagerOptions, Selection};
+use controllers::{ControllerManager, ControllerManagerOptions, MetricsApi, Selection};
 use keel::Entropy;
 use machinery::{Value, json};
 use node::{Capacity, SimulatedNodes, SimulatedNodesOptions};
-use runtime::client::{Connect, Identity};
 use testenv::TestEnv;
 
 /// See the [module documentation](self). The methods of [`TestEnv`] can be called on it.
@@ -23,16 +20,15 @@ pub(crate) struct Plane {
 impl Plane {
     /// A plane in memory with this number of nodes and these controllers.
     pub(crate) async fn start(count: usize, controllers: &[&str]) -> Self {
-        let controller_roles = controllers::roles().into_iter();
-        let controller_roles = controller_roles.map(|it| (it.identity.user, it.rules.to_vec()));
-        let node_roles = node::roles().into_iter().map(|it| (it.identity.user, it.rules.to_vec()));
-        let roles = Arc::new(FixedRoles::new(controller_roles.chain(node_roles)));
+        let roles = Arc::new(cluster::roles());
         let builder = TestEnv::builder();
         let env = builder.config(|config| config.authorizers.push(roles)).start().await;
         let controllers = ControllerManager::start(ControllerManagerOptions {
             selection: Selection::parse(controllers).unwrap(),
-            connect: connect(&env),
+            connect: cluster::connect(env.server().in_process_client()),
             root_ca: env.server().authority().to_owned(),
+            signers: cluster::signers(env.server()),
+            metrics_api: MetricsApi::default(),
             clock: env.clock().clone(),
             entropy: Entropy::seeded(2),
         });
@@ -46,7 +42,7 @@ impl Plane {
         self.nodes = Some(SimulatedNodes::start(&SimulatedNodesOptions {
             count,
             capacity: Capacity::default(),
-            connect: connect(&self.env),
+            connect: cluster::connect(self.env.server().in_process_client()),
             clock: self.env.clock().clone(),
             entropy: Entropy::seeded(3),
         }));
@@ -128,13 +124,4 @@ impl Deref for Plane {
     fn deref(&self) -> &TestEnv {
         &self.env
     }
-}
-
-/// Clients of the plane in the same process.
-fn connect(env: &TestEnv) -> Connect {
-    let client = env.server().in_process_client();
-    Arc::new(move |identity: &Identity| {
-        let user = User::authenticated(&identity.user, "", identity.groups.clone());
-        kube_client::Client::new(client.for_user(user), "default")
-    })
 }
