@@ -12,6 +12,9 @@
     reason = "a measurement ends with a panic, and prints its results"
 )]
 
+#[path = "../tests/it/crash.rs"]
+#[allow(dead_code, reason = "only tests use it")]
+mod crash;
 #[path = "../tests/it/plane.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod plane;
