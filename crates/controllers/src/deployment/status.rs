@@ -65,9 +65,10 @@ impl DeploymentStatus {
         if reason == TIMED_OUT || was_paused == deployment.spec.paused {
             return;
         }
-        let (reason, message) = match deployment.spec.paused {
-            true => (PAUSED, "Deployment is paused"),
-            false => ("DeploymentResumed", "Deployment is resumed"),
+        let (reason, message) = if deployment.spec.paused {
+            (PAUSED, "Deployment is paused")
+        } else {
+            ("DeploymentResumed", "Deployment is resumed")
         };
         self.set_progressing(deployment, ("Unknown", reason), message, clock);
     }

@@ -96,7 +96,7 @@ impl Kubectl {
 
     /// Repeats a check until it succeeds, for changes that a controller makes.
     pub(super) fn until(&self, mut is_done: impl FnMut() -> bool) {
-        let began = std::time::Instant::now();
+        let began = tokio::time::Instant::now();
         while !is_done() {
             assert!(began.elapsed() < LIMIT, "{:?}: nothing has happened", self.program);
         }
