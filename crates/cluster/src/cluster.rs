@@ -1,6 +1,7 @@
 //! [`Cluster`]: starts and stops the API server and the components in its process.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -12,6 +13,7 @@ use apiserver::{Config, Server, server};
 use controllers::{ControllerManager, ControllerManagerOptions, MetricsApi, Selection};
 use keel::{Clock, Entropy, UncleanStop};
 use node::{Capacity, SimulatedNodes, SimulatedNodesOptions};
+use runtime::Manager;
 
 /// The time that the start waits for the components. The server serves requests in any case.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
@@ -44,13 +46,14 @@ impl Default for ClusterConfig {
 }
 
 /// See the [module documentation](self).
-#[derive(Debug)]
 pub struct Cluster {
     server: Server,
     clock: Clock,
     entropy: Entropy,
     metrics_api: MetricsApi,
     controllers: Option<ControllerManager>,
+    /// The manager whose metrics and health the server shows.
+    shown: Arc<Mutex<Option<Manager>>>,
     nodes: Option<SimulatedNodes>,
 }
 
@@ -64,8 +67,15 @@ impl Cluster {
         serve_metrics(&mut config, &metrics_api);
         let (clock, entropy) = (config.clock.clone(), config.entropy.clone());
         let server = Server::start(config).await?;
-        let mut cluster =
-            Self { server, clock, entropy, metrics_api, controllers: None, nodes: None };
+        let mut cluster = Self {
+            server,
+            clock,
+            entropy,
+            metrics_api,
+            controllers: None,
+            shown: Arc::default(),
+            nodes: None,
+        };
         cluster.start_nodes(nodes, capacity);
         cluster.start_controllers(controllers);
         if timeout(START_TIMEOUT, cluster.wait_until_ready()).await.is_err() {
@@ -79,7 +89,7 @@ impl Cluster {
         if self.controllers.is_some() || selection.is_empty() {
             return;
         }
-        self.controllers = Some(ControllerManager::start(ControllerManagerOptions {
+        let controllers = ControllerManager::start(ControllerManagerOptions {
             selection,
             connect: connect(self.server.in_process_client()),
             root_ca: self.server.authority().to_owned(),
@@ -87,7 +97,25 @@ impl Cluster {
             metrics_api: self.metrics_api.clone(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
-        }));
+        });
+        self.show_controllers(controllers.manager());
+        self.controllers = Some(controllers);
+    }
+
+    /// Shows the metrics and the health of the controllers on the port of the server. The server has
+    /// no reference to the controllers, which are its clients, when they have stopped.
+    fn show_controllers(&self, manager: &Manager) {
+        let shown = Arc::clone(&self.shown);
+        *lock(&shown) = Some(manager.clone());
+        let running = move || lock(&shown).clone();
+        let (metrics, health, readiness) = (running.clone(), running.clone(), running);
+        let check = |failed: Option<Result<(), String>>| failed.unwrap_or(Ok(()));
+        self.server.add_metrics(move || metrics().map(|it| it.metrics_text()).unwrap_or_default());
+        self.server
+            .add_health_check("controllers", move || check(health().map(|it| it.health().check())));
+        self.server.add_readiness_check("controller-caches", move || {
+            check(readiness().map(|it| it.readiness().check()))
+        });
     }
 
     /// Starts simulated nodes, if none run.
@@ -128,6 +156,7 @@ impl Cluster {
 
     /// Stops the controllers; the server and the nodes go on.
     pub async fn stop_controllers(&mut self) -> Result<(), UncleanStop> {
+        *lock(&self.shown) = None;
         match self.controllers.take() {
             Some(controllers) => controllers.stop().await,
             None => Ok(()),
@@ -149,6 +178,16 @@ impl Cluster {
         let server = self.server.stop().await;
         nodes.and(controllers).and(server)
     }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+fn lock(shown: &Mutex<Option<Manager>>) -> MutexGuard<'_, Option<Manager>> {
+    shown.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The permissions of all components.

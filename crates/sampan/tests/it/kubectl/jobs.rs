@@ -1,4 +1,4 @@
-//! Jobs and CronJobs on a plane with controllers and simulated nodes.
+//! Jobs and cron jobs on a plane with controllers and simulated nodes.
 
 use crate::kubectl::{each_alive, table};
 
