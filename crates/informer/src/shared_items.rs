@@ -9,6 +9,20 @@
 //! Extensions do not pass a socket. A server on another machine, and one that cannot share the
 //! requested objects, responds with a body only, and its client reads the body. A value is carried in
 //! a cell that all clones of the extension share: the first of them takes it.
+//!
+//! ```
+//! use informer::shared_items::{AcceptItems, ItemEvents, ItemList, WrittenItem};
+//! use informer::{Item, List};
+//!
+//! let accepted = AcceptItems { managed_fields: false }; // an extension of the request
+//! assert!(!accepted.managed_fields);
+//! let page = ItemList::new(List::default()); // set by the server
+//! assert!(page.clone().take().is_some() && page.take().is_none());
+//! assert!(ItemEvents::new(|| None).take().is_none());
+//! let item = Item::parse(br#"{"metadata":{"name":"a"}}"#.as_slice())?;
+//! assert_eq!(WrittenItem(item).0.name(), "a");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::sync::{Arc, Mutex, PoisonError};
 
