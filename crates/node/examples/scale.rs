@@ -22,6 +22,10 @@ use node::{Capacity, SimulatedNodes, SimulatedNodesOptions};
 use runtime::client::Identity;
 use testenv::TestEnv;
 
+/// As in the program `sampan`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const IDLE: Duration = Duration::from_secs(20);
 
@@ -100,7 +104,7 @@ async fn wait_for_pods(env: &TestEnv, clock: &Clock) {
         if env.read(&path).await["items"].as_array().unwrap().is_empty() {
             return;
         }
-        clock.sleep(Duration::from_millis(20)).await;
+        clock.sleep(Duration::from_millis(500)).await;
     }
 }
 

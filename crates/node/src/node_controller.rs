@@ -151,7 +151,7 @@ impl NodeContext {
                 let lease = node_object::lease(name, &node.metadata.uid, now);
                 requests::unless_outdated(requests::create(&self.client, LEASES, &lease).await)?;
             }
-            renewed => drop(renewed?),
+            renewed => renewed?,
         }
         let jitter = Duration::from_millis(self.options.entropy.below(LEASE_JITTER_MILLIS));
         let period = LEASE_PERIOD + jitter;

@@ -3,7 +3,8 @@
 use http::header::CONTENT_TYPE;
 use http::{Method, Request};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde::de::IgnoredAny;
+use serde_json::json;
 
 use runtime::Client;
 use runtime::kube_client;
@@ -19,7 +20,7 @@ pub(crate) const MERGE: &str = "application/merge-patch+json";
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 
 /// Creates an object in the collection at `path`.
-pub(crate) async fn create(client: &Client, path: &str, object: &impl Serialize) -> Result<Value> {
+pub(crate) async fn create(client: &Client, path: &str, object: &impl Serialize) -> Result<()> {
     send(client, Method::POST, path, "application/json", object).await
 }
 
@@ -29,12 +30,12 @@ pub(crate) async fn patch(
     path: &str,
     patch_type: &str,
     patch: &impl Serialize,
-) -> Result<Value> {
+) -> Result<()> {
     send(client, Method::PATCH, path, patch_type, patch).await
 }
 
 /// Deletes the object at `path` if it still has this uid, without a grace period.
-pub(crate) async fn delete_now(client: &Client, path: &str, uid: &str) -> Result<Value> {
+pub(crate) async fn delete_now(client: &Client, path: &str, uid: &str) -> Result<()> {
     let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}});
     send(client, Method::DELETE, path, "application/json", &options).await
 }
@@ -45,7 +46,7 @@ pub(crate) fn has_code(error: &kube_client::Error, code: u16) -> bool {
 }
 
 /// Success if the object was changed or deleted by others meanwhile: another event is under way.
-pub(crate) fn unless_outdated<T>(result: Result<T>) -> Result<()> {
+pub(crate) fn unless_outdated(result: Result<()>) -> Result<()> {
     match result {
         Err(error) if !has_code(&error, 404) && !has_code(&error, 409) => Err(error),
         _ => Ok(()),
@@ -58,8 +59,10 @@ async fn send(
     path: &str,
     content_type: &str,
     body: &impl Serialize,
-) -> Result<Value> {
+) -> Result<()> {
     let body = serde_json::to_vec(body).map_err(kube_client::Error::SerdeError)?;
     let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, content_type);
-    client.request(request.body(body).map_err(kube_client::Error::HttpError)?).await
+    let request = request.body(body).map_err(kube_client::Error::HttpError)?;
+    // The caches have the object of the response; it is not decoded again here.
+    client.request::<IgnoredAny>(request).await.map(drop)
 }
