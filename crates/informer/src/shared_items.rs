@@ -24,6 +24,30 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+//!
+//! ```
+//! use futures_util::{StreamExt, stream};
+//! use informer::shared_items::{AcceptItems, ItemEvents, ItemList, WrittenItem};
+//! use informer::{Item, List, WatchStream};
+//!
+//! /// The extensions of a response to a watch, a list and a write.
+//! fn respond(accepted: Option<AcceptItems>, item: Item) -> Option<(ItemEvents, ItemList, WrittenItem)> {
+//!     accepted?;
+//!     let events = ItemEvents::new(|| Some(stream::empty().boxed()));
+//!     let list = List { items: vec![item.clone()], ..List::default() };
+//!     Some((events, ItemList::new(list), WrittenItem(item)))
+//! }
+//!
+//! let item = Item::parse(r#"{"metadata":{"name":"a"}}"#)?;
+//! let accepted = Some(AcceptItems { managed_fields: false });
+//! let (events, list, WrittenItem(written)) = respond(accepted, item).unwrap();
+//! let stream: WatchStream = events.take().unwrap();
+//! assert!(events.clone().take().is_none(), "it was taken");
+//! assert_eq!(list.take().unwrap().items[0].name(), written.name());
+//! # drop(stream);
+//! # Ok::<(), informer::BadItem>(())
+//! ```
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{Item, List, WatchStream};

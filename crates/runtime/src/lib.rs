@@ -51,6 +51,7 @@ pub mod manager;
 pub mod leader_election;
 pub mod fence;
 pub mod managed_client;
+pub mod api_service;
 mod metrics;
 pub mod health;
 mod endpoint;
@@ -74,6 +75,7 @@ pub use kube_client;
 pub use kube_client::{Api, Client};
 pub use kube_core;
 
+pub use api_service::ApiService;
 pub use controller::{Controller, ControllerBuilder};
 pub use event_source::{CONTROLLER_INDEX, Mapper};
 pub use fence::{Fenced, WriteAbandoned};

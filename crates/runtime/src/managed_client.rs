@@ -36,6 +36,8 @@ use kube_client::Client;
 use kube_client::client::Body;
 use tower_service::Service;
 
+use crate::ApiService;
+use crate::api_service::ResponseBody;
 use crate::fence::Fence;
 use crate::metrics::requests::Requests;
 use cache_updater::CacheUpdater;
@@ -75,17 +77,17 @@ pub enum NotCreated {
 
 /// A client whose writes are fenced, counted, and observed by the informers of `factory`.
 pub(crate) fn managed(
-    client: Client,
+    service: ApiService,
     requests: &Requests,
     fence: &Fence,
     factory: &Arc<InformerFactory>,
     clock: &Clock,
     entropy: &Entropy,
 ) -> Client {
-    let namespace = client.default_namespace().to_owned();
-    let counted = requests.counting(client.clone());
+    let namespace = service.default_namespace().to_owned();
+    let counted = requests.counting(service.clone());
     let state = ManagedState {
-        client,
+        service,
         requests: requests.clone(),
         fence: fence.clone(),
         cache_updater: CacheUpdater { client: counted, factory: Arc::clone(factory) },
@@ -100,7 +102,7 @@ pub(crate) fn managed(
 struct ManagedClient(Arc<ManagedState>);
 
 struct ManagedState {
-    client: Client,
+    service: ApiService,
     requests: Requests,
     fence: Fence,
     cache_updater: CacheUpdater,
@@ -110,9 +112,9 @@ struct ManagedState {
 }
 
 impl Service<Request<Body>> for ManagedClient {
-    type Response = Response<Body>;
+    type Response = Response<ResponseBody>;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
@@ -146,12 +148,12 @@ impl Service<Request<Body>> for ManagedClient {
 }
 
 impl ManagedState {
-    async fn send(&self, request: Request<Body>) -> kube_client::Result<Response<Body>> {
-        self.requests.send(&self.client, request).await
+    async fn send(&self, request: Request<Body>) -> kube_client::Result<Response<ResponseBody>> {
+        self.requests.send(&self.service, request).await
     }
 
     /// Sends a write; it is abandoned when another process may become the leader.
-    async fn send_write(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    async fn send_write(&self, request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
         self.fence.await_write(self.send(request)).await
     }
 
@@ -159,7 +161,7 @@ impl ManagedState {
         &self,
         target: &ResourcePath,
         request: Request<Body>,
-    ) -> Result<Response<Body>, BoxError> {
+    ) -> Result<Response<ResponseBody>, BoxError> {
         self.resolve_lost_creations(target).await?;
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
@@ -216,7 +218,7 @@ impl ManagedState {
         target: &ResourcePath,
         name: &str,
         request: Request<Body>,
-    ) -> Result<Response<Body>, BoxError> {
+    ) -> Result<Response<ResponseBody>, BoxError> {
         let before = self.cache_updater.cached_version(target, name);
         let response = self.send_write(request).await?;
         let (response, content) = ResponseContent::read(target, response).await?;
@@ -233,7 +235,7 @@ impl ManagedState {
         &self,
         target: &ResourcePath,
         request: Request<Body>,
-    ) -> Result<Response<Body>, BoxError> {
+    ) -> Result<Response<ResponseBody>, BoxError> {
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         let is_dry_run = dry_run(head.uri.query(), &body);

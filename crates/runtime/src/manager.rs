@@ -78,7 +78,7 @@ use crate::reconcile_history::{ReconcileHistory, Record};
 use crate::recorder::{Recorder, Reporter};
 use crate::webhook::server::ReviewMetrics;
 use crate::webhook::{CertificateOptions, InjectionTarget, WebhookServer};
-use crate::{CONTROLLER_INDEX, Controller, endpoint};
+use crate::{ApiService, CONTROLLER_INDEX, Controller, endpoint};
 use caches::Caches;
 use informer::work_queue::QueueOptions;
 use informer::{InformerFactory, Lister, Scope, Selection, SharedInformer, WorkQueue};
@@ -142,7 +142,8 @@ impl Manager {
         let (clock, entropy) = (&options.clock, &options.entropy);
         let cache_tasks = tasks.child("caches");
         let requests = Requests::default();
-        let counted = requests.counting(client.clone());
+        let service = ApiService::from(client);
+        let counted = requests.counting(service.clone());
         let factory = InformerFactory::new(
             client::source_of(counted.clone()),
             options.informer.clone(),
@@ -153,7 +154,7 @@ impl Manager {
         let caches = Caches::new(factory, options.namespace.clone(), &cache_tasks);
         let fence = Fence::new(clock);
         Self(Arc::new(ManagerState {
-            client: managed(client, &requests, &fence, &caches.factory, clock, entropy),
+            client: managed(service, &requests, &fence, &caches.factory, clock, entropy),
             raw_client: counted,
             caches,
             fence,
@@ -186,7 +187,8 @@ impl Manager {
     }
 
     /// The same for another client of the same server, such as one with another user: a controller
-    /// can write with its own permissions, and the caches show its writes at once.
+    /// can write with its own permissions, and the caches show its writes at once. A server in this
+    /// process is reached faster as an [`ApiService`].
     ///
     /// ```no_run
     /// # use runtime::{Client, Manager};
@@ -195,10 +197,10 @@ impl Manager {
     /// # drop(client);
     /// # }
     /// ```
-    pub fn managed_client(&self, client: Client) -> Client {
-        let shared = &self.0;
+    pub fn managed_client(&self, service: impl Into<ApiService>) -> Client {
+        let (service, shared) = (service.into(), &self.0);
         let ManagerOptions { clock, entropy, .. } = &shared.options;
-        managed(client, &shared.requests, &shared.fence, &shared.caches.factory, clock, entropy)
+        managed(service, &shared.requests, &shared.fence, &shared.caches.factory, clock, entropy)
     }
 
     /// The informer of a kind, shared by all controllers of this manager. It starts with the

@@ -16,9 +16,8 @@ async fn a_health_check_of_another_part_is_shown_by_its_name() {
     assert_eq!(text(&plane, "/readyz/controllers").await.0, 404);
     let is_healthy = Arc::new(AtomicBool::new(true));
     let state = Arc::clone(&is_healthy);
-    plane.server().add_health_check("controllers", move || match state.load(Ordering::Relaxed) {
-        true => Ok(()),
-        false => Err("secret".to_owned()),
+    plane.server().add_health_check("controllers", move || {
+        if state.load(Ordering::Relaxed) { Ok(()) } else { Err("secret".to_owned()) }
     });
     plane.server().add_readiness_check("caches", || Err("listing".to_owned()));
     for path in ["/healthz", "/livez"] {

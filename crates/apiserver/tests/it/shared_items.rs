@@ -3,16 +3,18 @@
 
 use std::time::Duration;
 
-use apiserver::InProcessClient;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
+use tower_service::Service;
+
+use apiserver::InProcessClient;
 use informer::shared_items::{AcceptItems, ItemEvents, ItemList, WrittenItem};
 use informer::{Item, WatchEvent, WatchStream};
+use keel::Tasks;
 use machinery::json;
 use testenv::TestEnv;
-use tower_service::Service;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -156,7 +158,7 @@ async fn a_version_that_was_compacted_ends_the_watch() {
 async fn the_end_of_the_server_ends_the_events() {
     let env = TestEnv::start().await;
     let mut events = watch(&env, "").await;
-    let ended = tokio::spawn(async move { events.next().await.is_none() });
+    let ended = Tasks::new().spawn("watch", async move { events.next().await.is_none() });
     env.stop().await.unwrap();
     assert!(ended.await.unwrap());
 }

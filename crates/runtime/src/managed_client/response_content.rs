@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use http::Response;
 use http_body_util::{BodyExt, Limited};
-use kube_client::client::Body;
 use serde::Deserialize;
 
 use super::BoxError;
 use super::resource_path::ResourcePath;
+use crate::api_service::{ResponseBody, response_body};
 use informer::Item;
 use informer::shared_items::WrittenItem;
 use machinery::Value;
@@ -34,15 +34,15 @@ impl ResponseContent {
     /// Reads the whole response; `None` if the request failed.
     pub(super) async fn read(
         target: &ResourcePath,
-        response: Response<Body>,
-    ) -> Result<(Response<Body>, Option<Self>), BoxError> {
+        response: Response<ResponseBody>,
+    ) -> Result<(Response<ResponseBody>, Option<Self>), BoxError> {
         let (head, body) = response.into_parts();
         let bytes = Limited::new(body, MAX_RESPONSE).collect().await?.to_bytes();
         let content = head.status.is_success().then(|| match head.extensions.get() {
             Some(WrittenItem(item)) if target.is_of(item) => Self::Stored(item.clone()),
             _ => Self::of(target, &bytes),
         });
-        Ok((Response::from_parts(head, Body::from(bytes)), content))
+        Ok((Response::from_parts(head, response_body(bytes)), content))
     }
 
     fn of(target: &ResourcePath, bytes: &Bytes) -> Self {

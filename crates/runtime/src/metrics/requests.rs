@@ -13,6 +13,8 @@ use kube_client::client::Body;
 use tower_service::Service;
 
 use super::Families;
+use crate::ApiService;
+use crate::api_service::ResponseBody;
 use client::transport::Host;
 
 /// See the [module documentation](self). Clones share their counts.
@@ -29,24 +31,24 @@ struct Counts {
 
 impl Requests {
     /// A client whose requests are counted.
-    pub(crate) fn counting(&self, client: Client) -> Client {
-        let namespace = client.default_namespace().to_owned();
-        Client::new(CountingClient { client, requests: self.clone() }, namespace)
+    pub(crate) fn counting(&self, service: ApiService) -> Client {
+        let namespace = service.default_namespace().to_owned();
+        Client::new(CountingService { service, requests: self.clone() }, namespace)
     }
 
     /// Sends a request, and counts it.
     pub(crate) async fn send(
         &self,
-        client: &Client,
+        service: &ApiService,
         request: Request<Body>,
-    ) -> kube_client::Result<Response<Body>> {
+    ) -> kube_client::Result<Response<ResponseBody>> {
         let method = request.method().clone();
-        let result = client.send(request).await;
+        let result = service.send(request).await;
         self.count(method, result.as_ref().ok());
         result
     }
 
-    fn count(&self, method: Method, response: Option<&Response<Body>>) {
+    fn count(&self, method: Method, response: Option<&Response<ResponseBody>>) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let code = match response {
             Some(response) => {
@@ -73,22 +75,22 @@ impl Requests {
 }
 
 #[derive(Clone)]
-struct CountingClient {
-    client: Client,
+struct CountingService {
+    service: ApiService,
     requests: Requests,
 }
 
-impl Service<Request<Body>> for CountingClient {
-    type Response = Response<Body>;
+impl Service<Request<Body>> for CountingService {
+    type Response = Response<ResponseBody>;
     type Error = kube_client::Error;
-    type Future = Pin<Box<dyn Future<Output = kube_client::Result<Response<Body>>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = kube_client::Result<Response<ResponseBody>>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<kube_client::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Self { client, requests } = self.clone();
-        Box::pin(async move { requests.send(&client, request).await })
+        let Self { service, requests } = self.clone();
+        Box::pin(async move { requests.send(&service, request).await })
     }
 }

@@ -8,7 +8,7 @@ use crate::plane::Plane;
 use crate::world::{Running, until};
 use informer::{InformerOptions, ObjectKey};
 use machinery::json;
-use runtime::{Manager, ManagerOptions};
+use runtime::{ApiService, Manager, ManagerOptions};
 
 fn map(name: &str) -> ConfigMap {
     let object = json!({"metadata": {"name": name}, "data": {"a": "x".repeat(1000)}});
@@ -43,10 +43,15 @@ async fn caches_share_the_bytes_of_the_server_also_after_their_own_writes() {
         maps.create(&PostParams::default(), &map("own")).await.is_ok()
     })
     .await;
-    let patch = Patch::Merge(json!({"data": {"b": "1"}}));
-    maps.patch("own", &PatchParams::default(), &patch).await.unwrap();
+    let patch = |key: &str| Patch::Merge(json!({"data": {key: "1"}}));
+    maps.patch("own", &PatchParams::default(), &patch("b")).await.unwrap();
     let own = ObjectKey::new("default", "own");
+    // A managed client without another client below it.
+    let direct = ApiService::new(plane.env.server().in_process_client(), "default");
+    let direct: Api<ConfigMap> = Api::default_namespaced(managers[0].managed_client(direct));
+    let patched = direct.patch("own", &PatchParams::default(), &patch("c")).await.unwrap();
     let at_once = stripped.indexer().get(&own).unwrap();
+    assert_eq!(patched.metadata.resource_version.as_deref(), Some(at_once.resource_version()));
     assert!(at_once.shared_bytes().is_some(), "the response carries the stored object");
     plane.api::<ConfigMap>().create(&PostParams::default(), &map("after")).await.unwrap();
     let last = ObjectKey::new("default", "after");
