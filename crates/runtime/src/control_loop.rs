@@ -5,10 +5,13 @@
 //! reconciled by two workers at once.
 
 use std::any::Any;
+use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -41,6 +44,20 @@ pub(crate) struct ControlLoop {
     /// `None` after the start.
     pub(crate) event_sources: Mutex<Option<EventSources>>,
     pub(crate) active: AtomicUsize,
+}
+
+/// Puts the task at the end of the run queue of its thread, from which other threads may take it. A
+/// task that yields, in contrast, stays with its thread until that has run its next task.
+async fn move_to_run_queue() {
+    let mut is_moved = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut is_moved, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The payload of a panic.
@@ -77,12 +94,24 @@ impl ControlLoop {
             tasks.spawn(&format!("{}-{number}", self.name), async move {
                 tokio::pin!(shutdown);
                 while !group.is_stopping() {
+                    let mut polls = 0;
+                    let mut next = pin!(control_loop.queue.get());
+                    let next = poll_fn(|context| {
+                        polls += 1;
+                        next.as_mut().poll(context)
+                    });
                     let job = tokio::select! {
                         biased;
                         () = &mut shutdown => None,
-                        job = control_loop.queue.get() => job,
+                        job = next => job,
                     };
                     let Some(job) = job else { return };
+                    // The queue has woken another worker for the next key, which tokio runs on this
+                    // thread and on no other one. So that a reconcile that blocks the thread does
+                    // not block the other worker, this one may go on on another thread.
+                    if polls > 1 && control_loop.queue.metrics().depth > 0 {
+                        move_to_run_queue().await;
+                    }
                     control_loop.process(job).await;
                 }
             });
