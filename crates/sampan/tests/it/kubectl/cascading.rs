@@ -11,8 +11,8 @@ fn the_dependents_of_a_deployment_are_deleted_with_it() {
             kubectl.does("create deployment web --image=nginx --replicas=2");
             kubectl.does(READY);
             kubectl.does(&format!("delete deployment web --cascade={mode}"));
-            kubectl.does("wait --for=delete replicaset --selector=app=web --timeout=60s");
-            kubectl.does("wait --for=delete pod --selector=app=web --timeout=60s");
+            kubectl.until_gone("replicasets --selector=app=web");
+            kubectl.until_gone("pods --selector=app=web");
         }
     });
 }
@@ -73,6 +73,6 @@ fn a_finalizer_that_nobody_removes_keeps_the_namespace() {
         kubectl.does(
             r#"patch configmap held -n team --type merge -p {"metadata":{"finalizers":null}}"#,
         );
-        kubectl.does("wait --for=delete ns/team --timeout=60s");
+        kubectl.until_gone("namespace team");
     });
 }

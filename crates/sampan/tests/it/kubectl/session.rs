@@ -102,6 +102,11 @@ impl Kubectl {
         }
     }
 
+    /// Waits until no object is left of those that a `get` finds.
+    pub(super) fn until_gone(&self, objects: &str) {
+        self.until(|| self.does(&format!("get {objects} -o name --ignore-not-found")).is_empty());
+    }
+
     /// Runs a command and returns its result.
     pub(super) fn outcome(&self, line: &str, manifest: &str) -> Outcome {
         let mut child = self

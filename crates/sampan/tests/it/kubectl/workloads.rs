@@ -23,7 +23,7 @@ fn a_deployment_becomes_ready_and_is_scaled() {
         let running = pods.lines().filter(|it| it.ends_with("1/1 Running 0 *")).count();
         assert_eq!(running, 4, "{pods}");
         kubectl.does("scale deployment web --replicas=0");
-        kubectl.does("wait --for=delete pod --selector=app=web --timeout=60s");
+        kubectl.until_gone("pods --selector=app=web");
         assert_eq!(table(&kubectl.does("get deployments")).lines().last(), Some("web 0/0 0 0 *"));
     });
 }
