@@ -95,6 +95,7 @@ impl Cluster {
             root_ca: self.server.authority().to_owned(),
             signers: signers(&self.server),
             metrics_api: self.metrics_api.clone(),
+            simulated_storage: self.nodes.is_some(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
         });

@@ -36,6 +36,8 @@ pub struct ControllerManagerOptions {
     pub signers: Signers,
     /// The metrics of simulated pods, which the API server of the plane serves.
     pub metrics_api: MetricsApi,
+    /// Whether there is a default storage class, whose volumes are simulated as the nodes are.
+    pub simulated_storage: bool,
     /// The plane's clock.
     pub clock: Clock,
     /// The plane's source of randomness.

@@ -1,9 +1,10 @@
 //! The binder of volumes: binds each `PersistentVolumeClaim` to a `PersistentVolume` that satisfies
 //! it, provisions volumes of simulated storage, and reclaims the volumes of deleted claims.
 //!
-//! A class whose provisioner is `simulated.sampan.dev` gets a volume that exists in name only. When
-//! the controller starts and there is no `StorageClass` at all, it creates such a default class,
-//! `standard`, whose claims wait for their first consumer, as kind does.
+//! A class whose provisioner is `simulated.sampan.dev` gets a volume that exists in name only. If
+//! storage is simulated, as it is with simulated nodes, and there is no `StorageClass` at all, the
+//! controller creates such a default class when it starts: `standard`, whose claims wait for their
+//! first consumer, as in kind.
 //!
 //! ```text
 //! claims ──▶ claims.rs  ─ matching.rs: the smallest volume that fits
@@ -114,18 +115,24 @@ fn start(cx: &ControllerContext) {
         .named("persistentvolume-binder-controller-volumes")
         .watches::<PersistentVolumeClaim>(Mapper::custom(move |it| volumes_of_claim(&of_claim, it)))
         .reconcile(volumes::reconcile, binder());
+    cx.manager.add(claim_controller);
+    cx.manager.add(volume_controller);
+    if cx.options.simulated_storage {
+        cx.manager.add(class_controller(cx.name, binder()));
+    }
+}
+
+/// Creates the default class, once.
+fn class_controller(name: &str, binder: Binder) -> Controller {
     let (sender, once) = mpsc::channel(1);
     let _ = sender.try_send(Request::new("", provisioning::STANDARD_CLASS));
-    let class_controller = Controller::for_::<StorageClass>()
-        .named("persistentvolume-binder-controller-classes")
+    Controller::for_::<StorageClass>()
+        .named(&format!("{name}-classes"))
         // Only at the start: a user may delete or change the class.
         .when(Predicate::everything().not())
         .channel(once)
         .workers(1)
-        .reconcile(provisioning::create_standard_class, binder());
-    cx.manager.add(claim_controller);
-    cx.manager.add(volume_controller);
-    cx.manager.add(class_controller);
+        .reconcile(provisioning::create_standard_class, binder)
 }
 
 impl Binder {

@@ -73,6 +73,7 @@ impl CrashingPlane {
             root_ca: self.env.server().authority().to_owned(),
             signers: cluster::signers(self.env.server()),
             metrics_api: MetricsApi::default(),
+            simulated_storage: true,
             clock: self.env.clock().clone(),
             entropy: Entropy::seeded(self.restarts),
         }));

@@ -37,6 +37,7 @@ impl Plane {
             root_ca: env.server().authority().to_owned(),
             signers: cluster::signers(env.server()),
             metrics_api,
+            simulated_storage: true,
             clock: env.clock().clone(),
             entropy: Entropy::seeded(2),
         };

@@ -29,6 +29,7 @@ impl Plane {
             root_ca: env.server().authority().to_owned(),
             signers: cluster::signers(env.server()),
             metrics_api: MetricsApi::default(),
+            simulated_storage: true,
             clock: env.clock().clone(),
             entropy: Entropy::seeded(2),
         });
