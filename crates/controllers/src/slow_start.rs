@@ -7,8 +7,9 @@ use std::future::Future;
 
 use futures_util::stream::{self, StreamExt};
 
-/// The number of concurrent requests of one reconcile.
-pub(crate) const MAX_CONCURRENT: usize = 32;
+/// The number of concurrent requests of one reconcile. Several controllers with several workers each
+/// share the 200 concurrent writes of a server.
+pub(crate) const MAX_CONCURRENT: usize = 16;
 
 /// Runs `request` with each number below `count`. Stops after the batch of the first error, which is
 /// returned.
