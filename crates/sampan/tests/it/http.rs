@@ -136,8 +136,10 @@ impl Client {
             Some(connection) => connection,
             None => self.connect()?,
         };
-        write_request(&mut connection, method, path, headers, body)?;
-        let response = read_response(&mut connection, method)?;
+        // A server may refuse a request before it was sent completely.
+        let written = write_request(&mut connection, method, path, headers, body);
+        let response = read_response(&mut connection, method)
+            .map_err(|error| written.err().unwrap_or(error))?;
         if response.header("connection") != Some("close") {
             self.connection = Some(connection);
         }

@@ -1,5 +1,7 @@
 //! Unknown paths and invalid names.
 
+use std::io::ErrorKind;
+
 use super::{AttackedPlane, COLLECTION, JSON, assert_refused, refusal};
 use crate::http::Response;
 use machinery::json;
@@ -87,8 +89,15 @@ fn a_path_over_the_length_limit_is_refused() {
     assert_refused(&response, 404, "NotFound", &message);
     let response = get(&mut attacked, &format!("{COLLECTION}/{}", "a".repeat(70_000)));
     assert_eq!(response.code, 414);
-    let response = get(&mut attacked, &format!("{COLLECTION}/{}", "a".repeat(700_000)));
-    assert_eq!(response.code, 431);
+    let path = format!("{COLLECTION}/{}", "a".repeat(700_000));
+    match attacked.client.exchange("GET", &path, &[], b"") {
+        Ok(response) => assert_eq!(response.code, 431),
+        // The server has closed the connection while the rest of the path was being sent.
+        Err(error) => assert!(
+            matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset),
+            "{error}"
+        ),
+    }
     attacked.assert_healthy();
 }
 
