@@ -26,6 +26,7 @@ use crate::adoption::{Claimer, HasMetadata};
 use crate::api_requests;
 use crate::metadata::{Metadata, OwnerReference};
 use crate::pod_control::TemplateMetadata;
+use crate::template_hash;
 use machinery::PolicyRule;
 use machinery::selector::LabelSelector;
 use runtime::{Client, Failure, Lister, kube_client};
@@ -316,16 +317,7 @@ fn hash(data: &Value, collision_count: i32) -> String {
     let hash = text
         .bytes()
         .fold(2_166_136_261_u32, |hash, byte| hash.wrapping_mul(16_777_619) ^ u32::from(byte));
-    safe_encode(&hash.to_string())
-}
-
-/// A text whose characters cannot form words.
-///
-/// Upstream: apimachinery/pkg/util/rand `SafeEncodeString`
-fn safe_encode(text: &str) -> String {
-    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    let character = |byte: u8| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]);
-    text.bytes().map(character).collect()
+    template_hash::safe_encode(&hash.to_string())
 }
 
 #[cfg(test)]

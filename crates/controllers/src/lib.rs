@@ -21,7 +21,6 @@ mod pod_view;
 mod slow_start;
 mod pod_control;
 mod adoption;
-mod int_or_percent;
 mod template_hash;
 mod replica_set;
 mod deployment;

@@ -148,6 +148,18 @@ impl NodeSelectorTerm {
             && self.match_expressions.iter().all(|known| known.matches(node.label(&known.key)))
             && self.match_fields.iter().all(|known| known.matches(field(&known.key)))
     }
+
+    /// The names of the nodes to which the term is restricted by `metadata.name`.
+    pub(crate) fn node_names(&self) -> Option<Vec<&str>> {
+        let is_name =
+            |known: &&Requirement| known.key == "metadata.name" && known.operator == Operator::In;
+        let mut requirements = self.match_fields.iter().filter(is_name);
+        let mut names: Vec<&str> = requirements.next()?.values.iter().map(String::as_str).collect();
+        for requirement in requirements {
+            names.retain(|name| requirement.values.iter().any(|value| value == name));
+        }
+        Some(names)
+    }
 }
 
 impl NodeSelector {
@@ -263,5 +275,17 @@ mod tests {
             assert_eq!(untolerated(&["NoSchedule"]).is_none(), expected, "{toleration}");
             assert_eq!(untolerated(&["NoExecute"]), None, "{toleration}");
         }
+    }
+
+    fn term(json: &str) -> NodeSelectorTerm {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn a_term_with_names_restricts_the_nodes() {
+        let json = r#"{"matchFields":[{"key":"metadata.name","operator":"In","values":["a","b"]},
+            {"key":"metadata.name","operator":"In","values":["b"]}]}"#;
+        assert_eq!(term(json).node_names(), Some(vec!["b"]));
+        assert_eq!(term("{}").node_names(), None);
     }
 }

@@ -22,8 +22,13 @@ pub(crate) fn of(template: &Value, collision_count: Option<i32>) -> String {
     if let Some(count) = collision_count {
         add(&count.to_le_bytes());
     }
-    let digits = hash.to_string().into_bytes();
-    digits.iter().map(|digit| char::from(ALPHABET[usize::from(*digit) % ALPHABET.len()])).collect()
+    safe_encode(&hash.to_string())
+}
+
+/// A text whose characters cannot form words.
+pub(crate) fn safe_encode(text: &str) -> String {
+    let character = |byte: u8| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]);
+    text.bytes().map(character).collect()
 }
 
 #[cfg(test)]

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::adoption::HasMetadata;
-use crate::int_or_percent::{self, Round};
+use crate::int_or_string::{self, Rounding};
 use crate::metadata::Metadata;
 
 /// The label that distinguishes the pods of a Deployment's ReplicaSets.
@@ -68,8 +69,8 @@ pub(super) struct Strategy {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct RollingUpdate {
-    max_unavailable: Value,
-    max_surge: Value,
+    max_unavailable: Option<IntOrString>,
+    max_surge: Option<IntOrString>,
 }
 
 /// The status of a Deployment.
@@ -185,7 +186,7 @@ impl DeploymentView {
             return 0;
         }
         let rolling = &self.spec.strategy.rolling_update;
-        int_or_percent::resolve(&rolling.max_surge, self.replicas(), Round::Up)
+        self.share(rolling.max_surge.as_ref(), Rounding::Up)
     }
 
     /// The number of desired pods that may be unavailable.
@@ -194,11 +195,17 @@ impl DeploymentView {
             return 0;
         }
         let rolling = &self.spec.strategy.rolling_update;
-        let unavailable =
-            int_or_percent::resolve(&rolling.max_unavailable, self.replicas(), Round::Down);
+        let unavailable = self.share(rolling.max_unavailable.as_ref(), Rounding::Down);
         // A percentage may be rounded down to zero, and the rollout could do nothing then.
         let unavailable = if unavailable == 0 && self.max_surge() == 0 { 1 } else { unavailable };
         unavailable.min(self.replicas())
+    }
+
+    /// A number of its pods, or a percentage of them. The server accepts no other value.
+    fn share(&self, value: Option<&IntOrString>, rounding: Rounding) -> i32 {
+        let replicas = usize::try_from(self.replicas()).unwrap_or(0);
+        let share = value.and_then(|value| int_or_string::scaled(value, replicas, rounding).ok());
+        share.map_or(0, |share| i32::try_from(share).unwrap_or(i32::MAX))
     }
 
     /// The time in which a rollout must progress, if it is limited.

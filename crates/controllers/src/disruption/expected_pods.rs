@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
 
 use crate::controller_context::ControllerContext;
+use crate::int_or_string::{self, Rounding};
 use crate::metadata::{Metadata, OwnerReference};
 use crate::pod_view::PodView;
 use crate::scale_client::{ScaleClient, ScaleError};
@@ -189,16 +190,9 @@ fn find(
 
 /// A number, or a percentage of `total` that is rounded up.
 fn scaled(value: &IntOrString, total: i32) -> Result<i32, String> {
-    let text = match value {
-        IntOrString::Int(number) => return Ok(*number),
-        IntOrString::String(text) => text,
-    };
-    let percent = text.strip_suffix('%').and_then(|percent| percent.parse::<i64>().ok());
-    let percent = percent.ok_or_else(|| {
-        format!("invalid value for IntOrString: invalid value {text:?}: not a percentage")
-    })?;
-    let hundredths = percent.saturating_mul(i64::from(total));
-    Ok(i32::try_from(hundredths.saturating_add(99).div_euclid(100)).unwrap_or(i32::MAX))
+    let total = usize::try_from(total).unwrap_or(0);
+    let scaled = int_or_string::scaled(value, total, Rounding::Up)?;
+    Ok(i32::try_from(scaled).unwrap_or(i32::MAX))
 }
 
 #[cfg(test)]

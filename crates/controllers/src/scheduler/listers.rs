@@ -11,8 +11,9 @@ use serde::Deserialize;
 
 use super::pod_info::PodTraits;
 use super::resources::ResourceList;
-use super::selectors::{NodeSelector, Selector};
+use super::selectors::Selector;
 use crate::metadata::Metadata;
+use crate::node_matching::NodeSelector;
 use runtime::informer::{HasSynced, SharedInformer};
 use runtime::{Lister, Manager};
 

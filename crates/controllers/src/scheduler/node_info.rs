@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::pod_info::{HostPort, PodInfo, Taint};
+use super::pod_info::{HostPort, PodInfo};
 use super::resources::{ResourceList, Resources};
-use super::selectors::NodeLabels;
+use crate::node_matching::{NodeLabels, Taint};
 use machinery::quantity::Quantity;
 
 /// The label with the name of the host.

@@ -7,13 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use serde::Deserialize;
-
 use super::pod_wire::{
     ContainerWire, PodWire, SpecWire, SpreadWire, TermWire, VolumeWire, WeightedTermWire,
 };
 use super::resources::{ContainerRequests, PodRequests, Resources};
-use super::selectors::{NodeSelector, PreferredNodes, Selector};
+use super::selectors::{PreferredNodes, Selector};
+use crate::node_matching::{NodeSelector, Toleration};
 use crate::time::to_timestamp;
 use keel::Timestamp;
 use runtime::ObjectKey;
@@ -96,42 +95,6 @@ pub(crate) struct ClaimUse {
     pub name: String,
     /// Whether the claim is created for the pod, from an ephemeral volume.
     pub is_ephemeral: bool,
-}
-
-/// A toleration of taints.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(default)]
-pub(crate) struct Toleration {
-    pub key: String,
-    pub operator: String,
-    pub value: String,
-    pub effect: String,
-}
-
-/// A taint of a node.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(default)]
-pub(crate) struct Taint {
-    pub key: String,
-    pub value: String,
-    pub effect: String,
-}
-
-impl Toleration {
-    /// Whether it tolerates the taint.
-    pub(crate) fn tolerates(&self, taint: &Taint) -> bool {
-        if !self.effect.is_empty() && self.effect != taint.effect {
-            return false;
-        }
-        if !self.key.is_empty() && self.key != taint.key {
-            return false;
-        }
-        match self.operator.as_str() {
-            "" | "Equal" => self.value == taint.value,
-            "Exists" => true,
-            _ => false,
-        }
-    }
 }
 
 /// A term of pod affinity or anti-affinity.
@@ -413,26 +376,6 @@ mod tests {
         let third = observe(&mut interner, &pod("c", "2"));
         assert!(Arc::ptr_eq(&first.info.traits, &second.info.traits));
         assert!(!Arc::ptr_eq(&first.info.traits, &third.info.traits));
-    }
-
-    #[test]
-    fn a_toleration_matches_key_value_and_effect() {
-        let taint = Taint { key: "k".into(), value: "v".into(), effect: "NoSchedule".into() };
-        let tolerates = |key: &str, operator: &str, value: &str, effect: &str| {
-            let toleration = Toleration {
-                key: key.into(),
-                operator: operator.into(),
-                value: value.into(),
-                effect: effect.into(),
-            };
-            toleration.tolerates(&taint)
-        };
-        assert!(tolerates("k", "Equal", "v", "NoSchedule"));
-        assert!(tolerates("k", "", "v", ""));
-        assert!(tolerates("", "Exists", "", ""));
-        assert!(!tolerates("k", "Equal", "w", ""));
-        assert!(!tolerates("k", "Exists", "", "NoExecute"));
-        assert!(!tolerates("other", "Exists", "", ""));
     }
 
     #[test]

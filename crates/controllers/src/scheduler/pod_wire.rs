@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 
-use super::pod_info::Toleration;
 use super::resources::ResourceList;
-use super::selectors::{NodeSelector, PreferredNodes, Selector};
+use super::selectors::{PreferredNodes, Selector};
 use crate::metadata::OwnerReference;
+use crate::node_matching::{NodeSelector, Toleration};
 
 /// See the [module documentation](self).
 #[derive(Debug, Default, Deserialize)]

@@ -11,6 +11,7 @@ pub(crate) mod pod_topology_spread;
 use super::cluster_cache::{ClusterCache, NodeId};
 use super::listers::Listers;
 use super::pod_info::{PodInfo, PodTraits};
+use crate::node_matching::Toleration;
 
 /// The highest score of one plugin.
 pub(crate) const MAX_SCORE: i64 = 100;
@@ -40,9 +41,8 @@ pub(crate) fn score(
 /// Prefers nodes with fewer taints `PreferNoSchedule` that the pod does not tolerate.
 fn taint_toleration(cache: &ClusterCache, pod: &PodTraits, nodes: &[NodeId]) -> Option<Vec<i64>> {
     let effect = "PreferNoSchedule";
-    let is_soft = |toleration: &&super::pod_info::Toleration| {
-        toleration.effect.is_empty() || toleration.effect == effect
-    };
+    let is_soft =
+        |toleration: &&Toleration| toleration.effect.is_empty() || toleration.effect == effect;
     let count = |id: &NodeId| {
         let taints = cache.node(*id).object.taints.iter().filter(|taint| taint.effect == effect);
         let intolerable = taints.filter(|taint| {

@@ -10,8 +10,9 @@ use super::filter::CycleState;
 use super::filter::volumes::AssumedVolumes;
 use super::listers::Listers;
 use super::node_info::NodeObject;
-use super::pod_info::{PodInfo, Taint, TraitInterner};
+use super::pod_info::{PodInfo, TraitInterner};
 use super::resources::{ResourceList, Resources};
+use crate::node_matching::Taint;
 use runtime::informer::Item;
 
 fn list(text: &str) -> ResourceList {

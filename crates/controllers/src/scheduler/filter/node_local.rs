@@ -3,10 +3,10 @@
 
 use std::borrow::Cow;
 
+use crate::node_matching::{NodeLabels, Taint, Toleration};
 use crate::scheduler::node_info::{NodeInfo, NodeObject};
-use crate::scheduler::pod_info::{PodTraits, Taint, Toleration};
+use crate::scheduler::pod_info::PodTraits;
 use crate::scheduler::rejection::{Plugin, Rejection};
-use crate::scheduler::selectors::NodeLabels;
 
 /// The taint of a node that is cordoned.
 const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
