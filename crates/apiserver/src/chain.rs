@@ -125,7 +125,10 @@ async fn chain(
         let reserve = |bytes| memory.as_mut().map_or(Ok(()), |it| it.grow(bytes));
         request_body::read(body, reserve).await?
     };
-    let seat = plane.flow_control.take_seat(&user, &info)?;
+    let seat = match peer.connection {
+        Some(_) => plane.flow_control.take_seat(&user, &info)?,
+        None => plane.flow_control.component_seat(&user, &info).await,
+    };
     let Some(path) = info.resource else {
         return mux::non_resource(&plane, &user, &info.path, &head, &query).await;
     };

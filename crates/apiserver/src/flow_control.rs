@@ -11,6 +11,10 @@
 //! Kubernetes, `system:masters` and health probes are exempt: they need no seat, and the bodies of
 //! masters have a separate memory limit.
 //!
+//! The components of the plane (controllers, scheduler, simulated nodes) share the process of the
+//! server. They have seats of their own, and wait for one instead of being refused: their number is
+//! bounded, and a refusal would only make them come again later.
+//!
 //! A request that waits for a webhook lends its seat to other requests meanwhile: the webhook may have
 //! to send requests to this server before it can answer, and a webhook that hangs must not stop other
 //! requests. At most [`MAX_WAITING`] requests wait without a seat; the others keep their seats.
@@ -20,7 +24,7 @@ mod shares;
 pub(crate) mod connection;
 
 use std::borrow::Cow;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -59,6 +63,8 @@ const MAX_UNREAD: usize = 64 << 20;
 pub(crate) struct FlowControl {
     reads: Arc<Shares>,
     writes: Arc<Shares>,
+    component_reads: Arc<Semaphore>,
+    component_writes: Arc<Semaphore>,
     bodies: Arc<Shares>,
     exempt_bodies: Arc<Shares>,
     answers: Arc<Shares>,
@@ -67,52 +73,91 @@ pub(crate) struct FlowControl {
     waiting: Arc<Semaphore>,
 }
 
-/// The seat of a request, released when it is dropped. An exempt request has one without a share.
+/// The seat of a request, released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    share: Option<Arc<Share>>,
+    kind: SeatKind,
     /// Limits the requests that wait without a seat.
     waiting: Arc<Semaphore>,
+}
+
+#[derive(Debug)]
+enum SeatKind {
+    /// The request is not counted.
+    Exempt,
+    /// A seat of those that users share.
+    User(Arc<Share>),
+    /// A seat of those for components.
+    Component(Arc<ComponentSeat>),
+}
+
+/// None after the seat was lent: a component that comes back from a webhook continues without one.
+#[derive(Debug)]
+struct ComponentSeat(Mutex<Option<OwnedSemaphorePermit>>);
+
+impl ComponentSeat {
+    /// Releases the seat; false if it is released already.
+    fn release(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
+    }
 }
 
 impl Seat {
     /// A handle that can lend the seat.
     pub(crate) fn handle(&self) -> SeatHandle {
-        let seat = self.share.as_ref().map(Arc::downgrade).unwrap_or_default();
-        SeatHandle { seat, waiting: Arc::clone(&self.waiting) }
+        let kind = match &self.kind {
+            SeatKind::Exempt => HandleKind::Exempt,
+            SeatKind::User(share) => HandleKind::User(Arc::downgrade(share)),
+            SeatKind::Component(seat) => HandleKind::Component(Arc::downgrade(seat)),
+        };
+        SeatHandle { kind, waiting: Arc::clone(&self.waiting) }
     }
 }
 
 /// Refers to a seat without holding it.
 #[derive(Debug, Clone)]
 pub(crate) struct SeatHandle {
-    seat: Weak<Share>,
+    kind: HandleKind,
     waiting: Arc<Semaphore>,
+}
+
+#[derive(Debug, Clone)]
+enum HandleKind {
+    Exempt,
+    User(Weak<Share>),
+    Component(Weak<ComponentSeat>),
 }
 
 impl SeatHandle {
     /// Lends the seat of a request that waits for a webhook to other requests. None if the request has
     /// no seat, or too many requests wait.
     pub(crate) fn lend(&self) -> Option<Loan> {
-        let seat = self.seat.upgrade()?;
         let waiting = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
-        if !seat.pause() {
-            return None;
-        }
-        Some(Loan { seat, _waiting: waiting })
+        let share = match &self.kind {
+            HandleKind::Exempt => return None,
+            HandleKind::User(share) => Some(share.upgrade().filter(|it| it.pause())?),
+            HandleKind::Component(seat) => {
+                seat.upgrade().filter(|it| it.release())?;
+                None
+            }
+        };
+        Some(Loan { share, _waiting: waiting })
     }
 }
 
 /// A seat that is lent to others until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Loan {
-    seat: Arc<Share>,
+    /// What the lender takes back; None for a component.
+    share: Option<Arc<Share>>,
     _waiting: OwnedSemaphorePermit,
 }
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        self.seat.resume();
+        if let Some(share) = &self.share {
+            share.resume();
+        }
     }
 }
 
@@ -139,6 +184,8 @@ impl FlowControl {
         Self {
             reads: Shares::new(reads),
             writes: Shares::new(writes),
+            component_reads: Arc::new(Semaphore::new(reads)),
+            component_writes: Arc::new(Semaphore::new(writes)),
             bodies: Shares::new(MAX_BODIES),
             exempt_bodies: Shares::new(MAX_EXEMPT_BODIES),
             answers: Shares::new(MAX_ANSWERS),
@@ -150,12 +197,28 @@ impl FlowControl {
 
     /// Takes a seat; fails with 429 if none is free for this user.
     pub(crate) fn take_seat(&self, user: &User, info: &RequestInfo) -> Result<Seat, Status> {
-        if masters::contains(user) || is_probe(info) {
-            return Ok(Seat { share: None, waiting: Arc::clone(&self.waiting) });
+        if is_exempt(user, info) {
+            return Ok(self.seat(SeatKind::Exempt));
         }
         let seats = if info.verb.is_read_only() { &self.reads } else { &self.writes };
         let share = seats.take(&flow(user), 1).ok_or_else(too_many)?;
-        Ok(Seat { share: Some(Arc::new(share)), waiting: Arc::clone(&self.waiting) })
+        Ok(self.seat(SeatKind::User(Arc::new(share))))
+    }
+
+    /// Takes a seat for a component of the plane as soon as one is free.
+    pub(crate) async fn component_seat(&self, user: &User, info: &RequestInfo) -> Seat {
+        if is_exempt(user, info) {
+            return self.seat(SeatKind::Exempt);
+        }
+        let seats =
+            if info.verb.is_read_only() { &self.component_reads } else { &self.component_writes };
+        // The semaphore is never closed.
+        let permit = Arc::clone(seats).acquire_owned().await.ok();
+        self.seat(SeatKind::Component(Arc::new(ComponentSeat(Mutex::new(permit)))))
+    }
+
+    fn seat(&self, kind: SeatKind) -> Seat {
+        Seat { kind, waiting: Arc::clone(&self.waiting) }
     }
 
     /// The account of a user's answers; None for masters, whose answers are not limited.
@@ -204,6 +267,11 @@ pub(crate) fn large_request_flow(user: &User) -> Option<Cow<'_, str>> {
     (!masters::contains(user)).then(|| flow(user))
 }
 
+/// Upstream: the flow schemas `exempt` and `probes`.
+fn is_exempt(user: &User, info: &RequestInfo) -> bool {
+    masters::contains(user) || is_probe(info)
+}
+
 fn too_many() -> Status {
     Status::too_many_requests("too many requests, please try again later.", 1)
 }
@@ -228,6 +296,9 @@ pub(crate) fn is_probe(info: &RequestInfo) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use futures_util::FutureExt;
     use http::Method;
 
     use super::*;
@@ -310,6 +381,21 @@ mod tests {
         assert!(take(&flow, &b, &Method::POST).is_err(), "the lent seat was taken back");
         drop(waiting);
         assert!(take(&flow, &b, &Method::POST).is_ok());
+    }
+
+    #[test]
+    fn a_component_waits_for_a_seat_of_its_own() {
+        let flow = FlowControl::new(1, 1);
+        let post = info(&Method::POST, "/api/v1/pods");
+        let controller = user("system:serviceaccount:kube-system:job-controller");
+        let _other = take(&flow, &user("a"), &Method::POST).unwrap();
+        let first = flow.component_seat(&controller, &post).now_or_never().unwrap();
+        let mut second = pin!(flow.component_seat(&controller, &post));
+        assert!(second.as_mut().now_or_never().is_none());
+        let loan = first.handle().lend().unwrap();
+        assert!(second.now_or_never().is_some(), "the first request waits for a webhook");
+        drop(loan);
+        assert!(first.handle().lend().is_none(), "it went on without a seat");
     }
 
     #[test]
