@@ -37,7 +37,7 @@ use kube_client::client::Body;
 use tower_service::Service;
 
 use crate::ApiService;
-use crate::api_service::ResponseBody;
+use crate::api_service::{ResponseBody, response_body};
 use crate::fence::Fence;
 use crate::metrics::requests::Requests;
 use cache_updater::CacheUpdater;
@@ -96,6 +96,20 @@ pub(crate) fn managed(
         contention: Contention::new(clock),
     };
     Client::new(ManagedClient(Arc::new(state)), namespace)
+}
+
+/// The number of names that are generated for an object if they exist already, as in kube-apiserver.
+const MAX_NAMES: u32 = 8;
+
+/// Whether a response says that an object of this name exists; and the response.
+async fn already_exists(
+    response: Response<ResponseBody>,
+) -> Result<(bool, Response<ResponseBody>), BoxError> {
+    let (head, body) = response.into_parts();
+    let body = body.collect().await?.to_bytes();
+    let status = serde_json::from_slice::<kube_client::core::Status>(&body);
+    let is_taken = status.is_ok_and(|it| it.reason == "AlreadyExists");
+    Ok((is_taken, Response::from_parts(head, response_body(body))))
 }
 
 #[derive(Clone)]
@@ -165,15 +179,29 @@ impl ManagedState {
         self.resolve_lost_creations(target).await?;
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
-        self.fence.check()?;
-        let (body, pending) = self.creations.begin(target, body, &self.entropy);
-        let response = self.send_write(Request::from_parts(head, Body::from(body))).await?;
+        let mut attempts = 1;
+        let (pending, response) = loop {
+            self.fence.check()?;
+            let (named, pending) = self.creations.begin(target, body.clone(), &self.entropy);
+            let request = Request::from_parts(head.clone(), Body::from(named));
+            let mut response = self.send_write(request).await?;
+            if response.status() != StatusCode::CONFLICT {
+                break (pending, response);
+            }
+            if pending.is_retry {
+                drop(pending);
+                self.resolve_lost_creations(target).await?;
+                return Ok(response);
+            }
+            let is_taken;
+            (is_taken, response) = already_exists(response).await?;
+            if !is_taken || !pending.is_generated() || attempts == MAX_NAMES {
+                break (pending, response);
+            }
+            pending.confirm();
+            attempts += 1;
+        };
         let status = response.status();
-        if pending.is_retry && status == StatusCode::CONFLICT {
-            drop(pending);
-            self.resolve_lost_creations(target).await?;
-            return Ok(response);
-        }
         // If this future is dropped before the caches are updated, the creation counts as lost.
         let (response, content) = ResponseContent::read(target, response).await?;
         if let Some(content) = content {

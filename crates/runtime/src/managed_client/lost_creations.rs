@@ -127,6 +127,11 @@ impl PendingCreation<'_> {
         self.lost.as_ref().map(|lost| lost.name.as_str())
     }
 
+    /// Whether the name was generated here.
+    pub(super) fn is_generated(&self) -> bool {
+        self.lost.as_ref().is_some_and(|lost| !lost.prefix.is_empty())
+    }
+
     /// The creation has a response.
     pub(super) fn confirm(mut self) {
         self.lost = None;

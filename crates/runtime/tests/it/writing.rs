@@ -7,8 +7,9 @@ use kube_core::params::{DeleteParams, ListParams, Patch, PatchParams, PostParams
 use crate::faulty::{FaultyClient, RequestOutcome};
 use crate::world::{Running, World, options, until};
 use informer::{Lister, SharedInformer};
+use keel::Entropy;
 use machinery::json;
-use runtime::{Api, Manager};
+use runtime::{Api, Manager, ManagerOptions};
 
 /// A running manager whose watches fail, with its cache of config maps.
 struct WithoutWatches {
@@ -89,6 +90,28 @@ async fn the_cache_shows_every_kind_of_write_when_it_returns() {
         "the watch must not have helped"
     );
     running.stop().await;
+}
+
+#[tokio::test]
+async fn another_name_is_generated_if_the_first_exists() {
+    let world = World::new().await;
+    let mut names = Vec::new();
+    for _ in 0..2 {
+        // The second manager generates the same names as the first.
+        let entropy = Entropy::seeded(7);
+        let manager = Manager::new(world.faulty().1, ManagerOptions { entropy, ..options() });
+        let running = Running::start(&manager);
+        let maps = Api::<ConfigMap>::namespaced(manager.client(), "default");
+        until("it writes", async || {
+            maps.delete("absent", &DeleteParams::default()).await.is_err_and(
+                |error| matches!(error, kube_client::Error::Api(status) if status.code == 404),
+            )
+        })
+        .await;
+        names.push(maps.create(&PostParams::default(), &generated()).await.unwrap().metadata.name);
+        running.stop().await;
+    }
+    assert_ne!(names[0], names[1]);
 }
 
 #[tokio::test]
