@@ -36,10 +36,8 @@ mod error_response;
 mod lines;
 pub mod list_watch;
 pub mod rest_mapper;
-pub mod identity;
 
 pub use config::{ConfigError, connect, infer};
-pub use identity::{Connect, Identity};
 pub use list_watch::{ClientListWatch, source_of};
 pub use rest_mapper::{Mapping, RestMapper, RestMapperError};
 pub use transport::Transport;

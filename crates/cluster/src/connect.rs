@@ -5,21 +5,20 @@ use std::task::{Context, Poll};
 
 use http::header::{HeaderValue, USER_AGENT};
 use http::{Request, Response};
-use kube_client::Client;
 use kube_client::client::Body;
 use tower_service::Service;
 
 use apiserver::InProcessClient;
 use apiserver::auth::authentication::User;
-use runtime::client::{Connect, Identity};
+use runtime::{ApiService, Connect, Identity};
 
-/// Returns clients that act as the users of the components. The name of the program in their user
+/// Connects components that act as their users. The name of the program in their user
 /// agent is that of the field manager of their writes.
 pub fn connect(client: InProcessClient) -> Connect {
     Arc::new(move |identity: &Identity| {
         let user = User::authenticated(&identity.user, "", identity.groups.clone());
         let agent = HeaderValue::from_static(program(&identity.user));
-        Client::new(Component { client: client.for_user(user), agent }, "default")
+        ApiService::new(Component { client: client.for_user(user), agent }, "default")
     })
 }
 

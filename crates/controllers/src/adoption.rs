@@ -81,18 +81,8 @@ pub(crate) fn is_orphan(item: &Item) -> bool {
 
 /// The controller of an object.
 pub(crate) fn controller_of(item: &Item) -> Option<OwnerReference> {
-    #[derive(Deserialize)]
-    struct Owned {
-        metadata: Owners,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Owners {
-        #[serde(default)]
-        owner_references: Vec<OwnerReference>,
-    }
-    let owned = item.decode::<Owned>().ok()?;
-    owned.metadata.owner_references.into_iter().find(|owner| owner.controller)
+    let owners = item.decode_metadata::<Vec<OwnerReference>>("ownerReferences");
+    owners.ok().flatten()?.into_iter().find(|owner| owner.controller)
 }
 
 /// Maps an object without a controller to the workloads whose `spec.selector` selects it.

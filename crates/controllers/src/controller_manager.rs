@@ -12,7 +12,7 @@ use crate::metrics_api::MetricsApi;
 use crate::selection::Selection;
 use crate::signers::Signers;
 use keel::{Clock, Entropy, Tasks, UncleanStop};
-use runtime::client::{Connect, Identity};
+use runtime::{Connect, Identity};
 use runtime::{Manager, ManagerOptions};
 
 /// The time limit for the controllers to stop.
@@ -73,7 +73,7 @@ impl ControllerManager {
                 name: controller.name,
                 client: manager.managed_client(client),
                 manager: manager.clone(),
-                reader: reader.clone(),
+                reader: reader.client(),
                 options: Arc::clone(&options),
                 shared_discovery: Arc::clone(&shared_discovery),
             });

@@ -4,7 +4,7 @@
 use crate::controller_context::ControllerContext;
 use crate::controller_manager::cache_identity;
 use machinery::PolicyRule;
-use runtime::client::Identity;
+use runtime::Identity;
 
 /// A built-in controller.
 #[derive(Debug)]

@@ -82,7 +82,7 @@ fn start(cx: &ControllerContext) {
     synced.extend(add_handlers(&cx.manager, &shared));
     // The managed client would read each bound pod back for the caches of the other controllers. They
     // see it in the watch, and the scheduler assumes it.
-    let client = (cx.options.connect)(&CONTROLLER.identity());
+    let client = (cx.options.connect)(&CONTROLLER.identity()).client();
     let binder = Binder {
         recorder: cx.manager.recorder_with(client.clone(), SCHEDULER_NAME),
         client,

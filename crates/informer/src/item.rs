@@ -33,10 +33,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::json_dictionary::JsonDictionary;
+use crate::json_spans::find_value;
 use body::Body;
 use head::Head;
 use identity::Identity;
@@ -328,6 +328,25 @@ impl Item {
         body::read(&self.0.body, self.resource_version(), |json| (json.len(), body::parse(json)))
     }
 
+    /// Decodes a member of the metadata; `None` if it is absent. No more of the JSON is read than
+    /// necessary.
+    ///
+    /// ```
+    /// # use informer::Item;
+    /// let item = Item::parse(br#"{"metadata":{"name":"a","finalizers":["f"]}}"#.as_slice())?;
+    /// assert_eq!(item.decode_metadata::<Vec<String>>("finalizers")?, Some(vec!["f".to_owned()]));
+    /// assert_eq!(item.decode_metadata::<String>("selfLink")?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn decode_metadata<T: DeserializeOwned>(
+        &self,
+        member: &str,
+    ) -> Result<Option<T>, serde_json::Error> {
+        body::read(&self.0.body, self.resource_version(), |json| {
+            find_value(json, &["metadata", member]).map(body::parse).transpose()
+        })
+    }
+
     /// The object as a JSON map, decoded as Go decodes JSON. It fails only for numbers out of range,
     /// and for maps and lists that are nested more than a thousand deep.
     pub fn object(&self) -> Result<Object, DecodeError> {
@@ -341,16 +360,7 @@ impl Item {
 
     /// The labels; empty if they are not a map of strings.
     pub fn labels(&self) -> BTreeMap<String, String> {
-        #[derive(Deserialize)]
-        struct Labeled {
-            metadata: Labels,
-        }
-        #[derive(Deserialize)]
-        struct Labels {
-            #[serde(default)]
-            labels: BTreeMap<String, String>,
-        }
-        self.decode::<Labeled>().map(|labeled| labeled.metadata.labels).unwrap_or_default()
+        self.decode_metadata("labels").ok().flatten().unwrap_or_default()
     }
 
     /// Whether `selector` selects this object.

@@ -113,10 +113,18 @@ fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(EACH) & !word & (EACH << 7)
 }
 
-/// The position of the member at `path`, if there is one. The text must be well formed.
+/// The position of the member at `path`, if there is one: its key, its value, and the white space
+/// after it. The text must be well formed.
 pub(crate) fn find_member(json: &[u8], path: &[&str]) -> Option<Range<usize>> {
-    let whole = 0..json.len();
-    path.iter().try_fold(whole, |within, key| find_key(json, within, key))
+    let start = path.iter().try_fold(0, |at, key| find_key(json, at, key))?;
+    let value = string_end(json, start);
+    Some(start..value_end(json, value)?)
+}
+
+/// The value at `path`, with white space around it. The text must be well formed.
+pub(crate) fn find_value<'a>(json: &'a [u8], path: &[&str]) -> Option<&'a [u8]> {
+    let member = &json[find_member(json, path)?];
+    member[string_end(member, 0)..].trim_ascii_start().strip_prefix(b":")
 }
 
 /// Calls `each` with the positions of the key, with its quotes, and of the value of every member of
@@ -179,33 +187,29 @@ pub(crate) fn removal_of(json: &[u8], member: Range<usize>) -> Range<usize> {
     before.map_or(member.start, <[u8]>::len)..end
 }
 
-/// The position of the member `key` of the first object in `within`: its key, its value, and the
-/// white space after it.
-fn find_key(json: &[u8], within: Range<usize>, key: &str) -> Option<Range<usize>> {
-    let (mut depth, mut at, mut found) = (0, within.start, None);
-    while at < within.end {
-        match json[at] {
+/// The position of the key `key` in the first object after `at`.
+fn find_key(json: &[u8], mut at: usize, key: &str) -> Option<usize> {
+    let mut depth = 0;
+    loop {
+        match json.get(at)? {
             b'"' => {
                 let end = string_end(json, at);
                 let is_key = || json[end..].trim_ascii_start().starts_with(b":");
                 if depth == 1 && json[at + 1..end - 1] == *key.as_bytes() && is_key() {
-                    found = Some(at);
+                    return Some(at);
                 }
                 at = end;
                 continue;
             }
             b'{' | b'[' => depth += 1,
+            b'}' | b']' if depth <= 1 => return None,
             b'}' | b']' => depth -= 1,
+            // The value is neither an object nor a list.
+            b',' if depth == 0 => return None,
             _ => {}
         }
-        let is_over = depth == 0 && matches!(json[at], b'}' | b']');
-        match found {
-            Some(start) if is_over || depth == 1 && json[at] == b',' => return Some(start..at),
-            None if is_over => return None,
-            _ => at += 1,
-        }
+        at += 1;
     }
-    None
 }
 
 /// Eight bytes at a time. Most spans are too short for a hash with a longer initialization.

@@ -19,7 +19,7 @@ use apiserver::auth::authorization::fixed_roles::FixedRoles;
 use keel::{Clock, Entropy};
 use machinery::json;
 use node::{Capacity, SimulatedNodes, SimulatedNodesOptions};
-use runtime::client::Identity;
+use runtime::{ApiService, Identity};
 use testenv::TestEnv;
 
 /// As in the program `sampan`.
@@ -73,7 +73,7 @@ fn start_nodes(env: &TestEnv, count: usize) -> SimulatedNodes {
         capacity: Capacity::default(),
         connect: Arc::new(move |identity: &Identity| {
             let user = User::authenticated(&identity.user, "", identity.groups.clone());
-            kube_client::Client::new(client.for_user(user), "default")
+            ApiService::new(client.for_user(user), "default")
         }),
         clock: env.clock().clone(),
         entropy: Entropy::seeded(1),

@@ -5,7 +5,7 @@
 //! member of `system:nodes`, since the members of that group may change only one node.
 
 use machinery::PolicyRule;
-use runtime::client::Identity;
+use runtime::Identity;
 
 /// A user and its permissions.
 #[derive(Debug, Clone)]

@@ -20,7 +20,7 @@ use crate::roles;
 use crate::stages::{self, Followers, StageWatch, Stages};
 use keel::{Clock, Entropy, Tasks, UncleanStop};
 use machinery::selector::FieldSelector;
-use runtime::client::Connect;
+use runtime::Connect;
 use runtime::informer::{Item, Selection};
 use runtime::{Controller, Manager, ManagerOptions, Request};
 
@@ -31,7 +31,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const POD_WORKERS: usize = 32;
 
 /// The number of nodes that are registered or renewed at the same time.
-const NODE_WORKERS: usize = 8;
+const NODE_WORKERS: usize = 32;
 
 /// The name of the CRD of KWOK's Stages.
 const STAGE_CRD: &str = "stages.kwok.x-k8s.io";
@@ -67,7 +67,7 @@ impl SimulatedNodes {
     /// runtime.
     pub fn start(options: &SimulatedNodesOptions) -> Self {
         let tasks = Tasks::new();
-        let client = (options.connect)(&roles::identity());
+        let service = (options.connect)(&roles::identity());
         let manager_options = ManagerOptions {
             handles_signals: false,
             stop_within: STOP_TIMEOUT,
@@ -75,7 +75,7 @@ impl SimulatedNodes {
             entropy: options.entropy.clone(),
             ..ManagerOptions::default()
         };
-        let manager = Manager::with_tasks(client, manager_options, &tasks);
+        let manager = Manager::with_tasks(service, manager_options, &tasks);
         add_controllers(&manager, options);
         let running = manager.clone();
         let run = tasks.spawn("simulated nodes", async move {
@@ -180,7 +180,7 @@ fn add_stage_watch(
     let crds = manager.informer_selecting::<CustomResourceDefinition>(&selection);
     let watch = StageWatch {
         stages,
-        reader: (options.connect)(&roles::identity()),
+        reader: (options.connect)(&roles::identity()).client(),
         clock: options.clock.clone(),
         entropy: options.entropy.clone(),
         tasks: manager.tasks().clone(),

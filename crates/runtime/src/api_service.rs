@@ -6,6 +6,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -66,6 +67,18 @@ impl ApiService {
         Self { send: Arc::new(send), namespace: namespace.into() }
     }
 
+    /// A client that sends its requests to this server.
+    ///
+    /// ```no_run
+    /// # use runtime::{ApiService, Client};
+    /// fn client_of(server: &apiserver::Server) -> Client {
+    ///     ApiService::new(server.in_process_client(), "default").client()
+    /// }
+    /// ```
+    pub fn client(&self) -> Client {
+        Client::new(self.clone(), self.default_namespace())
+    }
+
     /// The namespace of requests that name none.
     pub(crate) fn default_namespace(&self) -> &str {
         &self.namespace
@@ -76,6 +89,20 @@ impl ApiService {
         request: Request<Body>,
     ) -> kube_client::Result<Response<ResponseBody>> {
         (self.send)(request).await
+    }
+}
+
+impl Service<Request<Body>> for ApiService {
+    type Response = Response<ResponseBody>;
+    type Error = kube_client::Error;
+    type Future = SendFuture;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> SendFuture {
+        (self.send)(request)
     }
 }
 

@@ -136,18 +136,8 @@ impl OwnerReference {
 }
 
 fn controller_of(item: &Item) -> Option<OwnerReference> {
-    #[derive(Deserialize)]
-    struct Owned {
-        metadata: Metadata,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Metadata {
-        #[serde(default)]
-        owner_references: Vec<OwnerReference>,
-    }
-    let owned: Owned = item.decode().ok()?;
-    owned.metadata.owner_references.into_iter().find(|owner| owner.controller)
+    let owners = item.decode_metadata::<Vec<OwnerReference>>("ownerReferences");
+    owners.ok().flatten()?.into_iter().find(|owner| owner.controller)
 }
 
 /// All sources of a controller's queue. They are opened when the workers start, so that a replica that

@@ -1,10 +1,10 @@
 //! [`Identity`]: the user of the requests of a component in the same process as the API server, and
-//! [`Connect`], which returns the client of a user.
+//! [`Connect`], which connects a user to the server.
 //!
 //! ```
-//! use client::{Connect, Identity};
+//! use runtime::{ApiService, Connect, Identity};
 //!
-//! fn reader(connect: &Connect) -> kube_client::Client {
+//! fn scheduler(connect: &Connect) -> ApiService {
 //!     connect(&Identity { user: "system:kube-scheduler".to_owned(), groups: Vec::new() })
 //! }
 //! let collector = Identity::service_account("garbage-collector");
@@ -13,10 +13,10 @@
 
 use std::sync::Arc;
 
-use kube_client::Client;
+use crate::ApiService;
 
-/// Returns the client of a user, which sends its requests to one API server.
-pub type Connect = Arc<dyn Fn(&Identity) -> Client + Send + Sync>;
+/// Returns the API server for the requests of a user.
+pub type Connect = Arc<dyn Fn(&Identity) -> ApiService + Send + Sync>;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq, Eq)]

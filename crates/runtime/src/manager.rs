@@ -132,17 +132,21 @@ struct Loops {
 }
 
 impl Manager {
-    /// A manager for the API server of `client`. Must be called within a tokio runtime.
-    pub fn new(client: Client, options: ManagerOptions) -> Self {
-        Self::with_tasks(client, options, &Tasks::new())
+    /// A manager for an API server: a client, or a server in this process. Must be called within a tokio runtime.
+    pub fn new(service: impl Into<ApiService>, options: ManagerOptions) -> Self {
+        Self::with_tasks(service, options, &Tasks::new())
     }
 
     /// A manager whose tasks belong to `tasks`.
-    pub fn with_tasks(client: Client, options: ManagerOptions, tasks: &Tasks) -> Self {
+    pub fn with_tasks(
+        service: impl Into<ApiService>,
+        options: ManagerOptions,
+        tasks: &Tasks,
+    ) -> Self {
+        let service = service.into();
         let (clock, entropy) = (&options.clock, &options.entropy);
         let cache_tasks = tasks.child("caches");
         let requests = Requests::default();
-        let service = ApiService::from(client);
         let counted = requests.counting(service.clone());
         let factory = InformerFactory::new(
             client::source_of(counted.clone()),

@@ -13,7 +13,7 @@ use tower_service::Service;
 
 use apiserver::auth::authentication::User;
 use apiserver::in_process::InProcessClient;
-use runtime::client::{Connect, Identity};
+use runtime::{ApiService, Connect, Identity};
 use testenv::TestEnv;
 
 /// A connection that breaks after `writes` requests other than GET: the last of them is done, but its
@@ -24,7 +24,7 @@ pub(crate) fn connect_until_crash(env: &TestEnv, writes: usize) -> Connect {
     Arc::new(move |identity: &Identity| {
         let user = User::authenticated(&identity.user, "", identity.groups.clone());
         let connection = Connection { client: client.for_user(user), left: Arc::clone(&left) };
-        kube_client::Client::new(connection, "default")
+        ApiService::new(connection, "default")
     })
 }
 

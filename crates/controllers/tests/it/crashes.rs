@@ -15,7 +15,7 @@ use tower_service::Service;
 use apiserver::auth::authentication::User;
 use controllers::{ControllerManager, ControllerManagerOptions, MetricsApi, Selection};
 use keel::Entropy;
-use runtime::client::Identity;
+use runtime::Identity;
 use testenv::TestEnv;
 
 /// See the [module documentation](self). The methods of [`TestEnv`] can be called on it.
@@ -65,7 +65,7 @@ impl CrashingPlane {
         let connect = move |identity: &Identity| {
             let user = User::authenticated(&identity.user, "", identity.groups.clone());
             let service = Crashing { service: client.for_user(user), crash: crash.clone() };
-            kube_client::Client::new(service, "default")
+            runtime::ApiService::new(service, "default")
         };
         self.controllers = Some(ControllerManager::start(ControllerManagerOptions {
             selection: Selection::parse(&self.selection).unwrap(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::crash;
 use controllers::{ControllerManager, ControllerManagerOptions, MetricsApi, Selection};
 use keel::Entropy;
-use runtime::client::Connect;
+use runtime::Connect;
 use testenv::{TestEnv, TestEnvBuilder};
 
 /// See the [module documentation](self). The methods of [`TestEnv`] can be called on it.

@@ -80,12 +80,12 @@ impl Counted<'_> {
             }
             return;
         }
+        if considered().all(|(id, _)| self.domain(*id).is_empty()) {
+            return;
+        }
         let mut domains = HashMap::<&str, i64>::new();
         for (id, _) in considered() {
             domains.entry(self.domain(*id)).or_default();
-        }
-        if domains.keys().all(|domain| domain.is_empty()) {
-            return;
         }
         for id in self.cache.node_order() {
             let node = self.cache.node(*id);
