@@ -13,23 +13,13 @@ use apiserver::InProcessClient;
 use apiserver::auth::authentication::User;
 use runtime::client::{Connect, Identity};
 
-/// Returns clients that act as the users of the components. The name of the program in their user
-/// agent is that of the field manager of their writes.
+/// Returns clients that act as the users of the components.
 pub fn connect(client: InProcessClient) -> Connect {
     Arc::new(move |identity: &Identity| {
         let user = User::authenticated(&identity.user, "", identity.groups.clone());
-        let agent = HeaderValue::from_static(program(&identity.user));
+        let agent = HeaderValue::from_static(identity.program);
         Client::new(Component { client: client.for_user(user), agent }, "default")
     })
-}
-
-/// The program that acts as a user in Kubernetes.
-fn program(user: &str) -> &'static str {
-    match user {
-        "system:kube-scheduler" => "kube-scheduler",
-        _ if user.starts_with("system:node:") => "kubelet",
-        _ => "kube-controller-manager",
-    }
 }
 
 /// An in-process client with a user agent.

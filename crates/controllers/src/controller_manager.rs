@@ -18,9 +18,12 @@ use runtime::{Manager, ManagerOptions};
 /// The time limit for the controllers to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The program of all controllers but the scheduler.
+pub(crate) const PROGRAM: &str = "kube-controller-manager";
+
 /// The user that fills the shared caches.
 pub(crate) fn cache_identity() -> Identity {
-    Identity { user: "system:kube-controller-manager".to_owned(), groups: Vec::new() }
+    Identity::user("system:kube-controller-manager", PROGRAM)
 }
 
 /// The settings of a [`ControllerManager`].
