@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
+use crate::crash::{Crash, LastWrite};
 use crate::fake_node::FakeNode;
 use crate::objects::{PODS, make_ready, names, template};
 use crate::plane::Plane;
@@ -496,7 +497,7 @@ async fn a_crash_after_any_write_leaves_one_pod_per_ordinal() {
         plane.create(SETS, &set).await;
         until_complete(&plane, 3).await;
         let watch = watch_pods(&plane).await;
-        plane.restart_until_crash(writes).await;
+        plane.restart_until(&Crash::after(writes, LastWrite::ResponseLost)).await;
         let changed = plane.merge(WEB, &image("nginx:2")).await;
         for _ in 0..40 {
             NODE.step(&plane).await;
