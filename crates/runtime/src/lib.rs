@@ -81,6 +81,6 @@ pub use event_source::{CONTROLLER_INDEX, Mapper};
 pub use fence::{Fenced, WriteAbandoned};
 pub use informer_ext::InformerExt;
 pub use leader_election::{InvalidLeaderElection, LeaderElection};
-pub use manager::{Manager, ManagerError, ManagerOptions};
+pub use manager::{BackgroundManager, Manager, ManagerError, ManagerOptions};
 pub use predicate::Predicate;
 pub use reconcile::{Action, Failure, Request};
