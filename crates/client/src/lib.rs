@@ -1,6 +1,6 @@
 //! The layers below `kube::Client`: the configuration ([`config`]), the transport ([`transport`]),
-//! lists and watches for informers ([`list_watch`]), and the mapping of kinds to resources
-//! ([`rest_mapper`]).
+//! lists and watches for informers ([`list_watch`]), the mapping of kinds to resources
+//! ([`rest_mapper`]), and requests without Rust types ([`json_requests`]).
 //!
 //! ```no_run
 //! use informer::{InformerFactory, InformerOptions, Scope};
@@ -37,6 +37,7 @@ mod lines;
 pub mod list_watch;
 pub mod rest_mapper;
 pub mod identity;
+pub mod json_requests;
 
 pub use config::{ConfigError, connect, infer};
 pub use identity::{Connect, Identity};
