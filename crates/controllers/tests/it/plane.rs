@@ -55,7 +55,8 @@ impl Plane {
         self.restart_with(crash.connect(&self.env)).await;
     }
 
-    async fn restart_with(&mut self, connect: Connect) {
+    /// Restarts the controllers with other connections.
+    pub(crate) async fn restart_with(&mut self, connect: Connect) {
         self.stop_controllers().await;
         let options = ControllerManagerOptions { connect, ..self.options.clone() };
         self.controllers = Some(ControllerManager::start(options));
