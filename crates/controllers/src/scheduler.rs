@@ -82,7 +82,7 @@ fn start(cx: &ControllerContext) {
     synced.extend(add_handlers(&cx.manager, &shared));
     // The managed client would read each bound pod back for the caches of the other controllers. They
     // see it in the watch, and the scheduler assumes it.
-    let client = (cx.options.connect)(&CONTROLLER.identity());
+    let client = cx.manager.fenced_client((cx.options.connect)(&CONTROLLER.identity()));
     let binder = Binder {
         recorder: cx.manager.recorder_with(client.clone(), SCHEDULER_NAME),
         client,
@@ -97,12 +97,17 @@ fn start(cx: &ControllerContext) {
         executions: Arc::new(Semaphore::new(MAX_EXECUTIONS)),
         tasks: tasks.clone(),
     };
-    let stop = tasks.shutdown();
+    let (stop, manager) = (tasks.shutdown(), cx.manager.clone());
     tasks.spawn("decisions", async move {
+        let run = async {
+            // Writes are refused before.
+            manager.wait_until_ready().await;
+            scheduler.run(synced).await;
+        };
         tokio::select! {
             biased;
             () = stop => {}
-            () = scheduler.run(synced) => {}
+            () = run => {}
         }
     });
 }
