@@ -205,14 +205,8 @@ impl Context {
         owner: &PodOwner<'_>,
     ) -> Result<Vec<Arc<JobPod>>, Failure> {
         let selector = job.selector().map_err(Failure::permanent)?;
-        let claimer = Claimer {
-            client: &self.client,
-            owner: &job.metadata,
-            reference: &owner.reference,
-            owner_path: &path(&job.metadata),
-            collection: ("api/v1", "pods"),
-            selector: &selector,
-        };
+        let path = path(&job.metadata);
+        let claimer = Claimer::of_pods(&self.client, owner, &path, &selector);
         claimer.claim_with(&self.pods, |_| true, Some(TRACKING_FINALIZER)).await
     }
 

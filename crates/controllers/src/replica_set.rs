@@ -198,14 +198,8 @@ impl Context {
         owner: &PodOwner<'_>,
         selector: &LabelSelector,
     ) -> Result<Vec<Arc<PodView>>, Failure> {
-        let claimer = Claimer {
-            client: &self.client,
-            owner: &set.metadata,
-            reference: &owner.reference,
-            owner_path: &self.path(&set.metadata),
-            collection: ("api/v1", "pods"),
-            selector,
-        };
+        let path = self.path(&set.metadata);
+        let claimer = Claimer::of_pods(&self.client, owner, &path, selector);
         claimer.claim_if(&self.pods, |pod| !pod.is_finished()).await
     }
 

@@ -205,14 +205,8 @@ impl Context {
         owner: &PodOwner<'_>,
         selector: &LabelSelector,
     ) -> Result<Vec<Arc<PodView>>, Failure> {
-        let claimer = Claimer {
-            client: &self.client,
-            owner: owner.metadata,
-            reference: &owner.reference,
-            owner_path: &path(owner.metadata),
-            collection: ("api/v1", "pods"),
-            selector,
-        };
+        let path = path(owner.metadata);
+        let claimer = Claimer::of_pods(&self.client, owner, &path, selector);
         let is_member = |pod: &PodView| identity::is_member(&owner.metadata.name, pod);
         let mut pods = claimer.claim_if(&self.pods, is_member).await?;
         pods.retain(|pod| is_member(pod));
