@@ -1,4 +1,4 @@
-//! The controller of `CronJob`s: it creates Jobs on a schedule.
+//! `cronjob-controller`: creates Jobs on a schedule.
 //!
 //! Promise: at each scheduled time, one Job is created, unless the `CronJob` is suspended, its
 //! concurrency policy forbids it, or its deadline has passed. The name of a Job contains its time, so

@@ -1,4 +1,4 @@
-//! The controller of DaemonSets: a pod on each eligible node.
+//! `daemonset-controller`: keeps a pod of a DaemonSet on each eligible node.
 //!
 //! Promise: each node that satisfies the node selector, the required node affinity and the taints of
 //! the template gets one pod, which names its node by an affinity on `metadata.name` and which the

@@ -1,5 +1,5 @@
-//! The controller of Deployments: it replaces the pods of a Deployment by those of its present
-//! template, through one ReplicaSet for each template.
+//! `deployment-controller`: replaces the pods of a Deployment by those of its present template, through
+//! one ReplicaSet for each template.
 //!
 //! Promise: the ReplicaSet with the present template has the desired number of pods, unless the
 //! Deployment is paused; during a rollout, no more than `maxSurge` additional pods exist and no more

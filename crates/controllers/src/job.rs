@@ -1,4 +1,4 @@
-//! The controller of Jobs: it runs pods until enough of them have succeeded.
+//! `job-controller`: runs pods until enough of them have succeeded.
 //!
 //! Promise: a Job has at most `parallelism` active pods, and at most as many as completions are
 //! missing. Each pod that ends is counted exactly once, since it keeps a finalizer until the status

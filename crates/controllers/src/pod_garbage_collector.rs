@@ -1,4 +1,4 @@
-//! The pod garbage collector: removes pods that no node will ever end.
+//! `pod-garbage-collector-controller`: deletes pods that no node will ever end.
 //!
 //! It promises, every 20 seconds:
 //! - of the pods that have ended, at most 12,500 remain, the latest ones;

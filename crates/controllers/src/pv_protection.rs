@@ -1,4 +1,4 @@
-//! Protects volumes that are bound: a deleted `PersistentVolume` keeps its finalizer
+//! `persistentvolume-protection-controller`: a deleted `PersistentVolume` keeps its finalizer
 //! `kubernetes.io/pv-protection` until it is no longer bound to a claim.
 //!
 //! Reads volumes. Writes their finalizers.

@@ -1,4 +1,4 @@
-//! Protects claims that pods use: a deleted `PersistentVolumeClaim` keeps its finalizer
+//! `persistentvolumeclaim-protection-controller`: a deleted `PersistentVolumeClaim` keeps its finalizer
 //! `kubernetes.io/pvc-protection` until no scheduled pod uses it.
 //!
 //! Reads claims and the pods that use them, and lists the pods of the namespace before it removes the

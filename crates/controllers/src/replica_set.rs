@@ -1,4 +1,4 @@
-//! The controllers of ReplicaSets and ReplicationControllers: they keep the desired number of pods.
+//! `replicaset-controller` and `replicationcontroller-controller`: keep the desired number of pods.
 //!
 //! Promise: a set that is not being deleted has as many active pods as its spec says, or an Event and
 //! the condition `ReplicaFailure` tell why not. Pods that match the selector and have no controller

@@ -1,7 +1,7 @@
-//! The scheduler binds pods whose `spec.schedulerName` is `default-scheduler` to nodes, as
-//! kube-scheduler does: by priority, to a node that passes all filters and has the highest score. A pod
-//! that fits on no node gets the condition `PodScheduled=False` with the reasons, may preempt pods of
-//! lower priority, and is tried again when something changes that may help.
+//! `kube-scheduler`: binds pods whose `spec.schedulerName` is `default-scheduler` to nodes: by priority,
+//! to a node that passes all filters and has the highest score. A pod that fits on no node gets the
+//! condition `PodScheduled=False` with the reasons, may preempt pods of lower priority, and is tried
+//! again when something changes that may help.
 //!
 //! It reads pods, nodes, namespaces, services, claims, volumes, storage classes, disruption budgets,
 //! and the workloads that control pods. It writes the bindings and the status of pods, deletes pods

@@ -1,5 +1,5 @@
-//! The controller of StatefulSets: pods with ordinals, which keep their name, host name and claims
-//! when they are replaced.
+//! `statefulset-controller`: keeps pods with ordinals, whose successors have the same name, host name
+//! and claims.
 //!
 //! Promise: there is never more than one pod of an ordinal. A pod that has ended or is out of date is
 //! deleted, and its successor is created after it is gone; since the name is the same, the API server

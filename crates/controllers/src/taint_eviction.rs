@@ -1,4 +1,4 @@
-//! The taint eviction controller: deletes pods from nodes with `NoExecute` taints.
+//! `taint-eviction-controller`: deletes pods from nodes with `NoExecute` taints.
 //!
 //! It promises that a pod that does not tolerate such a taint is deleted at once, and a pod that
 //! tolerates it for a time is deleted when that time is over, counted from the time of the taint. It

@@ -1,4 +1,4 @@
-//! Protects classes of volume attributes: a deleted `VolumeAttributesClass` keeps its finalizer
+//! `volumeattributesclass-protection-controller`: a deleted `VolumeAttributesClass` keeps its finalizer
 //! `kubernetes.io/vac-protection` until no claim and no volume names it.
 //!
 //! Reads classes, claims and volumes. Writes the finalizers of classes.
