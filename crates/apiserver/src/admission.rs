@@ -250,6 +250,11 @@ pub(crate) async fn validate(
     } else {
         validate_by_policies_and_webhooks(attributes, Some(object)).await?;
     }
+    if attributes.operation == Operation::Create {
+        // A webhook may have delayed the request while the namespace was deleted. Its contents are
+        // gone, so that nobody would delete an object that is stored now.
+        validate_namespace(attributes.admission, attributes.scope, object)?;
+    }
     if plugins.is_enabled(Plugin::ResourceQuota) {
         return resource_quota::reserve(attributes, object);
     }

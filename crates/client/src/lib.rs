@@ -1,6 +1,6 @@
 //! The layers below `kube::Client`: the configuration ([`config`]), the transport ([`transport`]),
-//! lists and watches for informers ([`list_watch`]), and the mapping of kinds to resources
-//! ([`rest_mapper`]).
+//! lists and watches for informers ([`list_watch`]), the mapping of kinds to resources
+//! ([`rest_mapper`]), and requests without Rust types ([`json_requests`]).
 //!
 //! ```no_run
 //! use informer::{InformerFactory, InformerOptions, Scope};
@@ -36,6 +36,7 @@ mod error_response;
 mod lines;
 pub mod list_watch;
 pub mod rest_mapper;
+pub mod json_requests;
 
 pub use config::{ConfigError, connect, infer};
 pub use list_watch::{ClientListWatch, source_of};

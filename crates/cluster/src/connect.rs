@@ -12,23 +12,13 @@ use apiserver::InProcessClient;
 use apiserver::auth::authentication::User;
 use runtime::{ApiService, Connect, Identity};
 
-/// Connects components that act as their users. The name of the program in their user
-/// agent is that of the field manager of their writes.
+/// Connects components, which act as their users.
 pub fn connect(client: InProcessClient) -> Connect {
     Arc::new(move |identity: &Identity| {
         let user = User::authenticated(&identity.user, "", identity.groups.clone());
-        let agent = HeaderValue::from_static(program(&identity.user));
+        let agent = HeaderValue::from_static(identity.program);
         ApiService::new(Component { client: client.for_user(user), agent }, "default")
     })
-}
-
-/// The program that acts as a user in Kubernetes.
-fn program(user: &str) -> &'static str {
-    match user {
-        "system:kube-scheduler" => "kube-scheduler",
-        _ if user.starts_with("system:node:") => "kubelet",
-        _ => "kube-controller-manager",
-    }
 }
 
 /// An in-process client with a user agent.

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::api_requests;
 use crate::metadata::{Metadata, OwnerReference};
+use crate::pod_control::PodOwner;
 use machinery::selector::LabelSelector;
 use runtime::informer::{Indexer, Item, SharedInformer};
 use runtime::{CONTROLLER_INDEX, Client, Failure, Lister, Mapper, kube_client};
@@ -127,7 +128,18 @@ pub(crate) fn claim(owner: &Metadata, selector: &LabelSelector, object: &Metadat
     }
 }
 
-impl Claimer<'_> {
+impl<'a> Claimer<'a> {
+    /// Claims the pods of a workload.
+    pub(crate) fn of_pods(
+        client: &'a Client,
+        owner: &'a PodOwner<'_>,
+        owner_path: &'a str,
+        selector: &'a LabelSelector,
+    ) -> Self {
+        let (reference, collection) = (&owner.reference, ("api/v1", "pods"));
+        Self { client, owner: owner.metadata, reference, owner_path, collection, selector }
+    }
+
     /// The objects of the workload: those that it controls, after the selected orphans were adopted
     /// and others released, if `may_change` allows it. The informer must have the
     /// [orphan index](add_orphan_index).

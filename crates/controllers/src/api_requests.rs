@@ -1,35 +1,17 @@
-//! Requests for objects that are sent as JSON and not as Rust types of their kind.
+//! The requests of controllers, whose objects are sent as JSON and not as Rust types of their kind.
 
-use http::header::CONTENT_TYPE;
-use http::{Method, Request};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value, json};
 
 use crate::metadata::Metadata;
-use runtime::Client;
-use runtime::kube_client;
+use runtime::client::json_requests::{self, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
+use runtime::{Client, kube_client};
 
-/// The result of a request.
-pub(crate) type Result<T> = kube_client::Result<T>;
-
-/// Creates an object in the collection at `path`.
-pub(crate) async fn create<R: DeserializeOwned>(
-    client: &Client,
-    path: &str,
-    object: &impl Serialize,
-) -> Result<R> {
-    send(client, Method::POST, path, "application/json", object).await
-}
-
-/// Replaces the object or the subresource at `path`.
-pub(crate) async fn replace<R: DeserializeOwned>(
-    client: &Client,
-    path: &str,
-    object: &impl Serialize,
-) -> Result<R> {
-    send(client, Method::PUT, path, "application/json", object).await
-}
+pub(crate) use runtime::client::json_requests::{
+    create, delete as delete_with, get, has_code, none_if_missing, replace,
+};
+pub(crate) use runtime::kube_client::Result;
 
 /// Applies a JSON merge patch to the object or the subresource at `path`. A patch that contains
 /// `metadata.resourceVersion` fails with 409 if the object has changed.
@@ -38,7 +20,7 @@ pub(crate) async fn merge<R: DeserializeOwned>(
     path: &str,
     patch: &impl Serialize,
 ) -> Result<R> {
-    send(client, Method::PATCH, path, "application/merge-patch+json", patch).await
+    json_requests::patch(client, path, MERGE_PATCH, patch).await
 }
 
 /// Applies a strategic merge patch.
@@ -47,7 +29,7 @@ pub(crate) async fn strategic_merge<R: DeserializeOwned>(
     path: &str,
     patch: &impl Serialize,
 ) -> Result<R> {
-    send(client, Method::PATCH, path, "application/strategic-merge-patch+json", patch).await
+    json_requests::patch(client, path, STRATEGIC_MERGE_PATCH, patch).await
 }
 
 /// Replaces the status of the object with this metadata by a merge patch, which removes the fields
@@ -75,27 +57,7 @@ pub(crate) async fn patch_status(
 /// Deletes the object at `path` if it still has this uid.
 pub(crate) async fn delete(client: &Client, path: &str, uid: &str) -> Result<Value> {
     let options = json!({"preconditions": {"uid": uid}});
-    send(client, Method::DELETE, path, "application/json", &options).await
-}
-
-/// Reads the object at `path`; `None` if it does not exist.
-pub(crate) async fn get<R: DeserializeOwned>(client: &Client, path: &str) -> Result<Option<R>> {
-    let request = Request::get(path).body(Vec::new()).map_err(kube_client::Error::HttpError)?;
-    none_if_missing(client.request(request).await)
-}
-
-/// `None` instead of the error for an object that does not exist.
-pub(crate) fn none_if_missing<R>(result: Result<R>) -> Result<Option<R>> {
-    match result {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if has_code(&error, 404) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Whether the server has refused a request with this code.
-pub(crate) fn has_code(error: &kube_client::Error, code: u16) -> bool {
-    matches!(error, kube_client::Error::Api(status) if status.code == code)
+    json_requests::delete(client, path, &options).await
 }
 
 /// Whether the server has refused a request with this reason.
@@ -116,17 +78,4 @@ pub(crate) fn message(error: &kube_client::Error) -> String {
         kube_client::Error::Api(status) => status.message.clone(),
         error => error.to_string(),
     }
-}
-
-/// Sends a request with a JSON body.
-pub(crate) async fn send<R: DeserializeOwned>(
-    client: &Client,
-    method: Method,
-    path: &str,
-    content_type: &str,
-    body: &impl Serialize,
-) -> Result<R> {
-    let body = serde_json::to_vec(body).map_err(kube_client::Error::SerdeError)?;
-    let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, content_type);
-    client.request(request.body(body).map_err(kube_client::Error::HttpError)?).await
 }

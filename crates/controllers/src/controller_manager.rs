@@ -1,26 +1,25 @@
 //! [`ControllerManager`]: runs the selected controllers of a plane until it is stopped.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-
-use tokio::task::JoinHandle;
 
 use crate::controller_context::ControllerContext;
 use crate::controller_table::CONTROLLERS;
 use crate::metrics_api::MetricsApi;
 use crate::selection::Selection;
 use crate::signers::Signers;
-use keel::{Clock, Entropy, Tasks, UncleanStop};
-use runtime::{Connect, Identity};
-use runtime::{Manager, ManagerOptions};
+use keel::{Clock, Entropy, UncleanStop};
+use runtime::{BackgroundManager, Connect, Identity, Manager, ManagerOptions};
 
 /// The time limit for the controllers to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The program of all controllers but the scheduler.
+pub(crate) const PROGRAM: &str = "kube-controller-manager";
+
 /// The user that fills the shared caches.
 pub(crate) fn cache_identity() -> Identity {
-    Identity { user: "system:kube-controller-manager".to_owned(), groups: Vec::new() }
+    Identity::user("system:kube-controller-manager", PROGRAM)
 }
 
 /// The settings of a [`ControllerManager`].
@@ -45,51 +44,45 @@ pub struct ControllerManagerOptions {
 }
 
 /// See the [module documentation](self).
+#[derive(Debug)]
 pub struct ControllerManager {
-    manager: Manager,
+    running: BackgroundManager,
     selection: Selection,
-    run: JoinHandle<()>,
-    tasks: Tasks,
 }
 
 impl ControllerManager {
     /// Starts the controllers. They begin to work when their caches are complete.
     pub fn start(options: ControllerManagerOptions) -> Self {
-        let tasks = Tasks::new();
         let options = Arc::new(options);
         let reader = (options.connect)(&cache_identity());
         let manager_options = ManagerOptions {
-            handles_signals: false,
             stop_within: STOP_TIMEOUT,
             clock: options.clock.clone(),
             entropy: options.entropy.clone(),
             ..ManagerOptions::default()
         };
-        let manager = Manager::with_tasks(reader.clone(), manager_options, &tasks);
         let shared_discovery = Arc::default();
-        for controller in CONTROLLERS.iter().filter(|it| options.selection.contains(it)) {
-            let client = (options.connect)(&controller.identity());
-            (controller.start)(&ControllerContext {
-                name: controller.name,
-                client: manager.managed_client(client),
-                manager: manager.clone(),
-                reader: reader.client(),
-                options: Arc::clone(&options),
-                shared_discovery: Arc::clone(&shared_discovery),
-            });
-        }
-        let running = manager.clone();
-        let run = tasks.spawn("controllers", async move {
-            if let Err(error) = running.run().await {
-                tracing::error!(%error, "the controllers have ended");
+        let add = |manager: &Manager| {
+            for controller in CONTROLLERS.iter().filter(|it| options.selection.contains(it)) {
+                let client = (options.connect)(&controller.identity());
+                (controller.start)(&ControllerContext {
+                    name: controller.name,
+                    client: manager.managed_client(client),
+                    manager: manager.clone(),
+                    reader: reader.client(),
+                    options: Arc::clone(&options),
+                    shared_discovery: Arc::clone(&shared_discovery),
+                });
             }
-        });
-        Self { manager, selection: options.selection.clone(), run, tasks }
+        };
+        let server = reader.clone();
+        let running = BackgroundManager::start("controllers", server, manager_options, add);
+        Self { running, selection: options.selection.clone() }
     }
 
     /// The manager of the controllers, for its metrics and checks.
     pub fn manager(&self) -> &Manager {
-        &self.manager
+        self.running.manager()
     }
 
     /// The controllers that run.
@@ -99,20 +92,11 @@ impl ControllerManager {
 
     /// Waits until the caches are complete, and the controllers work.
     pub async fn wait_until_ready(&self) {
-        self.manager.wait_until_ready().await;
+        self.manager().wait_until_ready().await;
     }
 
     /// Stops the controllers, each after its present reconcile.
     pub async fn stop(self) -> Result<(), UncleanStop> {
-        self.manager.stop();
-        // A panic of the task is reported by the stop of its group.
-        let _ = self.run.await;
-        self.tasks.stop(STOP_TIMEOUT).await
-    }
-}
-
-impl fmt::Debug for ControllerManager {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ControllerManager").finish_non_exhaustive()
+        self.running.stop().await
     }
 }

@@ -2,7 +2,7 @@
 //! manager.
 
 use crate::controller_context::ControllerContext;
-use crate::controller_manager::cache_identity;
+use crate::controller_manager::{PROGRAM, cache_identity};
 use machinery::PolicyRule;
 use runtime::Identity;
 
@@ -13,7 +13,8 @@ pub struct ControllerDescriptor {
     pub name: &'static str,
     /// Other names in `--controllers`, besides the name without `-controller`.
     pub aliases: &'static [&'static str],
-    /// The user of its requests, if that is not a service account with the name of the controller.
+    /// The user of its requests, if it is not part of kube-controller-manager but a program of its
+    /// own. The users of others are service accounts with the names of the controllers.
     pub user: Option<&'static str>,
     /// The permissions for its writes, and for reads that are not served by the shared caches.
     pub rules: &'static [PolicyRule],
@@ -25,8 +26,8 @@ impl ControllerDescriptor {
     /// The user of the controller's requests.
     pub fn identity(&self) -> Identity {
         match self.user {
-            Some(user) => Identity { user: user.to_owned(), groups: Vec::new() },
-            None => Identity::service_account(self.name),
+            Some(user) => Identity::user(user, self.name),
+            None => Identity::service_account(self.name, PROGRAM),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The controller of `CronJob`s: it creates Jobs on a schedule.
+//! `cronjob-controller`: creates Jobs on a schedule.
 //!
 //! Promise: at each scheduled time, one Job is created, unless the `CronJob` is suspended, its
 //! concurrency policy forbids it, or its deadline has passed. The name of a Job contains its time, so
@@ -16,7 +16,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -25,6 +24,7 @@ use crate::api_requests;
 use crate::api_requests::is_namespace_terminating;
 use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
+use crate::object_reference::object_reference;
 use jobs::{CreatedJob, job_name};
 use keel::Clock;
 use machinery::PolicyRule;
@@ -155,16 +155,7 @@ impl Context {
     }
 
     fn record(&self, cron_job: &CronJobView, event_type: EventType, reason: &str, message: &str) {
-        let metadata = &cron_job.metadata;
-        let regarding = ObjectReference {
-            api_version: Some("batch/v1".to_owned()),
-            kind: Some("CronJob".to_owned()),
-            namespace: Some(metadata.namespace.clone()),
-            name: Some(metadata.name.clone()),
-            uid: Some(metadata.uid.clone()),
-            resource_version: Some(metadata.resource_version.clone()),
-            field_path: None,
-        };
+        let regarding = object_reference("batch/v1", "CronJob", &cron_job.metadata);
         self.recorder.record_about(regarding, event_type, reason, message);
     }
 }

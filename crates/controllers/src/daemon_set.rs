@@ -1,4 +1,4 @@
-//! The controller of DaemonSets: a pod on each eligible node.
+//! `daemonset-controller`: keeps a pod of a DaemonSet on each eligible node.
 //!
 //! Promise: each node that satisfies the node selector, the required node affinity and the taints of
 //! the template gets one pod, which names its node by an affinity on `metadata.name` and which the
@@ -269,14 +269,8 @@ impl Context {
         owner: &PodOwner<'_>,
         selector: &LabelSelector,
     ) -> Result<Vec<Arc<PodView>>, Failure> {
-        let claimer = Claimer {
-            client: &self.client,
-            owner: owner.metadata,
-            reference: &owner.reference,
-            owner_path: &path(owner.metadata),
-            collection: ("api/v1", "pods"),
-            selector,
-        };
+        let path = path(owner.metadata);
+        let claimer = Claimer::of_pods(&self.client, owner, &path, selector);
         claimer.claim_if(&self.pods, |_| true).await
     }
 

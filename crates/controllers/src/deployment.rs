@@ -1,5 +1,5 @@
-//! The controller of Deployments: it replaces the pods of a Deployment by those of its present
-//! template, through one ReplicaSet for each template.
+//! `deployment-controller`: replaces the pods of a Deployment by those of its present template, through
+//! one ReplicaSet for each template.
 //!
 //! Promise: the ReplicaSet with the present template has the desired number of pods, unless the
 //! Deployment is paused; during a rollout, no more than `maxSurge` additional pods exist and no more
@@ -21,7 +21,7 @@ mod view;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use crate::adoption::{self, Claimer};
@@ -29,6 +29,7 @@ use crate::api_requests;
 use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
 use crate::metadata::{Metadata, OwnerReference};
+use crate::object_reference::object_reference;
 use crate::pod_view::PodView;
 use keel::Clock;
 use machinery::PolicyRule;
@@ -242,16 +243,7 @@ impl Context {
         reason: &str,
         message: &str,
     ) {
-        let metadata = &deployment.metadata;
-        let regarding = ObjectReference {
-            api_version: Some("apps/v1".to_owned()),
-            kind: Some("Deployment".to_owned()),
-            namespace: Some(metadata.namespace.clone()),
-            name: Some(metadata.name.clone()),
-            uid: Some(metadata.uid.clone()),
-            resource_version: Some(metadata.resource_version.clone()),
-            field_path: None,
-        };
+        let regarding = object_reference("apps/v1", "Deployment", &deployment.metadata);
         self.recorder.record_about(regarding, event_type, reason, message);
     }
 }

@@ -1,5 +1,5 @@
-//! The disruption controller: says in the status of each `PodDisruptionBudget` how many of its pods
-//! are healthy, and how many may be evicted.
+//! `disruption-controller`: sets in the status of each `PodDisruptionBudget` how many of its pods are
+//! healthy, and how many may be evicted.
 //!
 //! - The number of expected pods is the sum of the scales of the pods' controllers, if the budget
 //!   has a percentage or `maxUnavailable`; otherwise the number of pods.

@@ -9,6 +9,7 @@
 //! Hints for near endpoints follow `spec.trafficDistribution`; the annotation
 //! `service.kubernetes.io/topology-mode` is ignored.
 
+mod changes;
 mod placement;
 pub(crate) mod slice;
 
@@ -16,24 +17,23 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod, Service};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 
-use crate::api_requests::{is_namespace_terminating, message};
 use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
 use crate::endpoint_pod::EndpointPod;
 use crate::endpoints::subsets::TargetRef;
 use crate::metadata::{Metadata, OwnerReference};
+use crate::object_reference::object_reference;
 use crate::service_pods::{ServicePods, endpoints_may_change};
 use crate::service_view::{HEADLESS_LABEL, IpFamily, ServiceView};
 use crate::trigger_time::{TriggerTimes, annotate};
 use machinery::PolicyRule;
 use runtime::informer::ObjectEvent;
 use runtime::informer::work_queue::RateLimits;
-use runtime::kube_client;
 use runtime::recorder::{EventType, Recorder};
 use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request};
 use slice::{
@@ -41,7 +41,7 @@ use slice::{
     Slices,
 };
 
-pub(crate) use placement::Changes;
+pub(crate) use changes::Changes;
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "endpointslice-controller",
@@ -344,54 +344,20 @@ impl State {
         if service.metadata.is_deleting() {
             changes.create.clear();
         }
-        let what = |verb: &str, slice: &Slice| {
-            let slice = &slice.metadata.name;
-            format!("failed to {verb} {slice} EndpointSlice for Service {namespace}/{name}")
-        };
-        for slice in &mut changes.create {
+        for slice in changes.create.iter_mut().chain(&mut changes.update) {
             annotate(&mut slice.metadata.annotations, trigger_time);
-            match slice.create(&self.client, namespace, name).await {
-                Ok(_) => {}
-                Err(error) if is_namespace_terminating(&error) => return Ok(()),
-                Err(error) => {
-                    let what =
-                        format!("failed to create EndpointSlice for Service {namespace}/{name}");
-                    return Err(failed(&what, &error));
-                }
-            }
         }
-        for slice in &mut changes.update {
-            annotate(&mut slice.metadata.annotations, trigger_time);
-            let updated = slice.update(&self.client, namespace).await;
-            updated.map_err(|error| failed(&what("update", slice), &error))?;
-        }
-        for slice in &changes.delete {
-            let deleted = slice.delete(&self.client, namespace).await;
-            deleted.map_err(|error| failed(&what("delete", slice), &error))?;
-        }
-        Ok(())
+        changes.write(&self.client, "Service", namespace, name).await
     }
 
     fn record_failure(&self, service: &ServiceView, failure: &Failure) {
-        let Metadata { namespace, name, uid, .. } = &service.metadata;
-        let regarding = ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Service".to_owned()),
-            namespace: Some(namespace.clone()),
-            name: Some(name.clone()),
-            uid: Some(uid.clone()),
-            ..ObjectReference::default()
-        };
+        let Metadata { namespace, name, .. } = &service.metadata;
+        let regarding = object_reference("v1", "Service", &service.metadata);
         let text =
             format!("Error updating Endpoint Slices for Service {namespace}/{name}: {failure}");
         let reason = "FailedToUpdateEndpointSlices";
         self.recorder.record_about(regarding, EventType::Warning, reason, &text);
     }
-}
-
-/// A failed request.
-pub(crate) fn failed(what: &str, error: &kube_client::Error) -> Failure {
-    Failure::transient(format!("{what}: {}", message(error)))
 }
 
 /// The hints of an endpoint that is ready.

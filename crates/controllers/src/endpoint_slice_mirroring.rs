@@ -9,19 +9,19 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Endpoints, ObjectReference, Service};
+use k8s_openapi::api::core::v1::{Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
-use crate::api_requests::is_namespace_terminating;
 use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
 use crate::endpoint_slice::slice::{
     Conditions, Endpoint, MANAGED_BY, SERVICE_NAME, Slice, SlicePort, Slices,
 };
-use crate::endpoint_slice::{BACKOFF, Changes, failed};
+use crate::endpoint_slice::{BACKOFF, Changes};
 use crate::endpoints::subsets::{self, Address, Subset};
 use crate::endpoints::{EndpointsView, LEADER};
 use crate::metadata::{Metadata, OwnerReference};
+use crate::object_reference::object_reference;
 use crate::service_view::{IpFamily, ServiceView};
 use crate::trigger_time;
 use machinery::PolicyRule;
@@ -111,7 +111,7 @@ async fn reconcile(request: Request, cx: Arc<State>) -> Result<Action, Failure> 
         }
         None => Changes { delete: existing, ..Changes::default() },
     };
-    cx.write(&request, &changes).await?;
+    changes.write(&cx.client, "Endpoints", request.namespace(), request.name()).await?;
     Ok(Action::Done)
 }
 
@@ -256,43 +256,8 @@ fn is_equal(found: &Slice, desired: &Slice) -> bool {
 }
 
 impl State {
-    async fn write(&self, key: &Request, changes: &Changes) -> Result<(), Failure> {
-        let (namespace, name) = (key.namespace(), key.name());
-        let what = |verb: &str, slice: &Slice| {
-            let slice = &slice.metadata.name;
-            format!("failed to {verb} {slice} EndpointSlice for Endpoints {namespace}/{name}")
-        };
-        for slice in &changes.create {
-            match slice.create(&self.client, namespace, name).await {
-                Ok(_) => {}
-                Err(error) if is_namespace_terminating(&error) => return Ok(()),
-                Err(error) => {
-                    let what =
-                        format!("failed to create EndpointSlice for Endpoints {namespace}/{name}");
-                    return Err(failed(&what, &error));
-                }
-            }
-        }
-        for slice in &changes.update {
-            let updated = slice.update(&self.client, namespace).await;
-            updated.map_err(|error| failed(&what("update", slice), &error))?;
-        }
-        for slice in &changes.delete {
-            let deleted = slice.delete(&self.client, namespace).await;
-            deleted.map_err(|error| failed(&what("delete", slice), &error))?;
-        }
-        Ok(())
-    }
-
     fn record(&self, endpoints: &Metadata, reason: &str, text: &str) {
-        let regarding = ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Endpoints".to_owned()),
-            namespace: Some(endpoints.namespace.clone()),
-            name: Some(endpoints.name.clone()),
-            uid: Some(endpoints.uid.clone()),
-            ..ObjectReference::default()
-        };
+        let regarding = object_reference("v1", "Endpoints", endpoints);
         self.recorder.record_about(regarding, EventType::Warning, reason, text);
     }
 }

@@ -3,13 +3,18 @@
 //!
 //! It reads services, pods and endpoints, and creates, updates and deletes endpoints. It does not
 //! change the endpoints of a service without a selector; those of a deleted service are deleted.
+//!
+//! Endpoints contain all addresses of a service, and change with each of its pods. So that 1000 pods
+//! that start do not cause 1000 writes of up to 1000 addresses, large endpoints are written at most
+//! once in a [`period`](write_period) that grows with their size.
 
 pub(crate) mod subsets;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Endpoints, ObjectReference, Pod, Service};
+use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -18,9 +23,11 @@ use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
 use crate::endpoint_pod::EndpointPod;
 use crate::metadata::Metadata;
+use crate::object_reference::object_reference;
 use crate::service_pods::{ServicePods, endpoints_may_change};
 use crate::service_view::{HEADLESS_LABEL, IpFamily, ServiceView};
 use crate::trigger_time::{TriggerTimes, annotate};
+use keel::{Clock, Timestamp};
 use machinery::PolicyRule;
 use runtime::informer::ObjectEvent;
 use runtime::recorder::{EventType, Recorder};
@@ -50,6 +57,15 @@ pub(crate) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 /// The number of services that are reconciled at the same time. Upstream: --concurrent-endpoint-syncs
 const WORKERS: usize = 5;
 
+/// The number of addresses up to which each change is written at once.
+const MAX_ADDRESSES_AT_ONCE: usize = 100;
+
+/// The shortest time between two writes of endpoints with this number of addresses.
+fn write_period(addresses: usize) -> Duration {
+    let is_large = addresses > MAX_ADDRESSES_AT_ONCE;
+    Duration::from_millis(if is_large { addresses as u64 } else { 0 })
+}
+
 /// `Endpoints`, with the fields that the controllers read.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -66,6 +82,9 @@ struct State {
     service_pods: ServicePods,
     endpoints: Lister<EndpointsView>,
     trigger_times: TriggerTimes,
+    clock: Clock,
+    /// The time from which on the endpoints of a service may be written again, if they are large.
+    next_writes: Mutex<HashMap<Request, Timestamp>>,
 }
 
 fn start(cx: &ControllerContext) {
@@ -77,6 +96,8 @@ fn start(cx: &ControllerContext) {
         service_pods,
         endpoints: cx.manager.informer::<Endpoints>().lister(),
         trigger_times: TriggerTimes::default(),
+        clock: cx.clock().clone(),
+        next_writes: Mutex::default(),
     };
     let controller = Controller::for_::<Service>()
         .named(cx.name)
@@ -104,11 +125,15 @@ fn is_deleted_or_leftover(event: &ObjectEvent) -> bool {
 async fn reconcile(request: Request, cx: Arc<State>) -> Result<Action, Failure> {
     let Some(service) = cx.service_pods.service(&request)? else {
         cx.trigger_times.remove(&request);
+        cx.lock_next_writes().remove(&request);
         cx.delete(&request).await?;
         return Ok(Action::Done);
     };
     if !service.has_managed_endpoints() {
         return Ok(Action::Done);
+    }
+    if let Some(delay) = cx.delay_of_write(&request) {
+        return Ok(Action::RequeueAfter(delay));
     }
     let pods = cx.service_pods.pods_of(&service)?;
     let trigger_time = cx.trigger_times.observe(&request, &service, &pods);
@@ -128,6 +153,7 @@ async fn reconcile(request: Request, cx: Arc<State>) -> Result<Action, Failure> 
         metadata.annotations.remove(OVER_CAPACITY);
     }
     cx.write(&service, &metadata, &subsets, exists).await?;
+    cx.was_written(request, subsets::count(&subsets));
     Ok(Action::Done)
 }
 
@@ -215,6 +241,28 @@ impl EndpointsView {
 }
 
 impl State {
+    /// The time for which the endpoints must not be written; `None` if they may be written now.
+    fn delay_of_write(&self, key: &Request) -> Option<Duration> {
+        let mut next_writes = self.lock_next_writes();
+        let delay = next_writes.get(key)?.since(self.clock.now());
+        if delay.is_zero() {
+            next_writes.remove(key);
+            return None;
+        }
+        Some(delay)
+    }
+
+    fn was_written(&self, key: Request, addresses: usize) {
+        let period = write_period(addresses);
+        if !period.is_zero() {
+            self.lock_next_writes().insert(key, self.clock.now() + period);
+        }
+    }
+
+    fn lock_next_writes(&self) -> MutexGuard<'_, HashMap<Request, Timestamp>> {
+        self.next_writes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn delete(&self, key: &Request) -> Result<(), Failure> {
         let Some(endpoints) = self.endpoints.indexer().get(key) else { return Ok(()) };
         let path = endpoints_path(key.namespace(), key.name());
@@ -258,14 +306,8 @@ impl State {
             let text = format!("Failed to create endpoint for service {namespace}/{name}: {why}");
             ("FailedToCreateEndpoint", text)
         };
-        let regarding = ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Endpoints".to_owned()),
-            namespace: Some(namespace.clone()),
-            name: Some(name.clone()),
-            uid: Some(metadata.uid.clone()).filter(|uid| !uid.is_empty()),
-            ..ObjectReference::default()
-        };
+        let identity = Metadata { namespace: namespace.clone(), ..metadata.clone() };
+        let regarding = object_reference("v1", "Endpoints", &identity);
         self.recorder.record_about(regarding, EventType::Warning, reason, &text);
         Err(error.into())
     }

@@ -1,5 +1,5 @@
-//! Creates the claims of ephemeral volumes: for each volume of a pod with a claim template, a
-//! `PersistentVolumeClaim` that the pod owns.
+//! `ephemeral-volume-controller`: creates a `PersistentVolumeClaim` for each volume of a pod with a
+//! claim template, which the pod owns.
 //!
 //! Reads pods and claims. Creates claims.
 

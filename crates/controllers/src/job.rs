@@ -1,4 +1,4 @@
-//! The controller of Jobs: it runs pods until enough of them have succeeded.
+//! `job-controller`: runs pods until enough of them have succeeded.
 //!
 //! Promise: a Job has at most `parallelism` active pods, and at most as many as completions are
 //! missing. Each pod that ends is counted exactly once, since it keeps a finalizer until the status
@@ -205,14 +205,8 @@ impl Context {
         owner: &PodOwner<'_>,
     ) -> Result<Vec<Arc<JobPod>>, Failure> {
         let selector = job.selector().map_err(Failure::permanent)?;
-        let claimer = Claimer {
-            client: &self.client,
-            owner: &job.metadata,
-            reference: &owner.reference,
-            owner_path: &path(&job.metadata),
-            collection: ("api/v1", "pods"),
-            selector: &selector,
-        };
+        let path = path(&job.metadata);
+        let claimer = Claimer::of_pods(&self.client, owner, &path, &selector);
         claimer.claim_with(&self.pods, |_| true, Some(TRACKING_FINALIZER)).await
     }
 

@@ -1,4 +1,4 @@
-//! The node lifecycle controller: notices nodes that have stopped, and keeps pods away from them.
+//! `node-lifecycle-controller`: notices nodes that have stopped, and keeps pods away from them.
 //!
 //! It promises:
 //! - the conditions of a node whose Lease and status were not renewed for 50 seconds become Unknown,

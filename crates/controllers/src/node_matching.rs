@@ -1,6 +1,6 @@
-//! Whether a pod may run on a node: node selectors, required node affinity, and taints.
+//! Whether a pod selects a node, by its node selector and its required node affinity.
 //!
-//! Upstream: component-helpers/scheduling/corev1/nodeaffinity, api/core/v1/toleration.go
+//! Upstream: component-helpers/scheduling/corev1/nodeaffinity
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -73,32 +73,6 @@ pub(crate) struct NodeAffinity {
     pub required: Option<NodeSelector>,
 }
 
-/// A toleration of taints.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(default)]
-pub(crate) struct Toleration {
-    /// The key of the taint; empty for all keys.
-    pub key: String,
-    /// `Exists`, or `Equal`, which is the default.
-    pub operator: String,
-    /// The value of the taint.
-    pub value: String,
-    /// The effect of the taint; empty for all effects.
-    pub effect: String,
-}
-
-/// A taint of a node.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(default)]
-pub(crate) struct Taint {
-    /// The key.
-    pub key: String,
-    /// The value.
-    pub value: String,
-    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
-    pub effect: String,
-}
-
 /// Whether a pod with this node selector and this required affinity may run on a node.
 pub(crate) fn matches_node(
     node_selector: &BTreeMap<String, String>,
@@ -107,16 +81,6 @@ pub(crate) fn matches_node(
 ) -> bool {
     node_selector.iter().all(|(key, value)| node.label(key) == Some(value))
         && required.is_none_or(|selector| selector.matches(node))
-}
-
-/// The first taint with one of the effects that no toleration tolerates.
-pub(crate) fn untolerated_taint<'a>(
-    taints: &'a [Taint],
-    tolerations: &[Toleration],
-    effects: &[&str],
-) -> Option<&'a Taint> {
-    let mut relevant = taints.iter().filter(|taint| effects.contains(&taint.effect.as_str()));
-    relevant.find(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
 }
 
 impl Requirement {
@@ -180,23 +144,6 @@ impl NodeSelector {
     }
 }
 
-impl Toleration {
-    /// Whether it tolerates the taint.
-    pub(crate) fn tolerates(&self, taint: &Taint) -> bool {
-        if !self.effect.is_empty() && self.effect != taint.effect {
-            return false;
-        }
-        if !self.key.is_empty() && self.key != taint.key {
-            return false;
-        }
-        match self.operator.as_str() {
-            "" | "Equal" => self.value == taint.value,
-            "Exists" => true,
-            _ => false,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -249,32 +196,6 @@ mod tests {
         assert!(matches_node(&zone("a"), None, &node));
         assert!(!matches_node(&zone("b"), None, &node));
         assert!(!matches_node(&zone("a"), Some(&NodeSelector::default()), &node));
-    }
-
-    #[test]
-    fn a_toleration_must_cover_key_value_and_effect() {
-        let taint = json!({"key": "gpu", "value": "a", "effect": "NoSchedule"});
-        let taint: Taint = serde_json::from_value(taint).unwrap();
-        for (toleration, expected) in [
-            (json!({"operator": "Exists"}), true),
-            (json!({"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}), true),
-            (json!({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}), false),
-            (json!({"key": "gpu", "value": "a"}), true),
-            (json!({"key": "gpu", "operator": "Equal", "value": "b"}), false),
-            (json!({"key": "disk", "operator": "Exists"}), false),
-        ] {
-            let parsed: Toleration = serde_json::from_value(toleration.clone()).unwrap();
-            assert_eq!(parsed.tolerates(&taint), expected, "{toleration}");
-            let untolerated = |effects: &[&str]| {
-                untolerated_taint(
-                    std::slice::from_ref(&taint),
-                    std::slice::from_ref(&parsed),
-                    effects,
-                )
-            };
-            assert_eq!(untolerated(&["NoSchedule"]).is_none(), expected, "{toleration}");
-            assert_eq!(untolerated(&["NoExecute"]), None, "{toleration}");
-        }
     }
 
     fn term(json: &str) -> NodeSelectorTerm {

@@ -1,5 +1,5 @@
-//! The binder of volumes: binds each `PersistentVolumeClaim` to a `PersistentVolume` that satisfies
-//! it, provisions volumes of simulated storage, and reclaims the volumes of deleted claims.
+//! `persistentvolume-binder-controller`: binds each `PersistentVolumeClaim` to a `PersistentVolume` that
+//! satisfies it, provisions volumes of simulated storage, and reclaims the volumes of deleted claims.
 //!
 //! A class whose provisioner is `simulated.sampan.dev` gets a volume that exists in name only. If
 //! storage is simulated, as it is with simulated nodes, and there is no `StorageClass` at all, the

@@ -1,5 +1,6 @@
-//! Expands volumes: when a bound `PersistentVolumeClaim` requests more than its volume has, the
-//! volume of simulated storage grows at once; for other storage, the claim waits for its resizer.
+//! `persistentvolume-expander-controller`: when a bound `PersistentVolumeClaim` requests more than its
+//! volume has, expands the volume of simulated storage at once. For other storage, the claim waits for
+//! its resizer.
 //!
 //! ```text
 //! request grows ─▶ condition Resizing ─▶ capacity of the volume ─▶ capacity of the claim

@@ -4,8 +4,10 @@ use k8s_openapi::api::core::v1::Pod;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::api_requests;
 use crate::controller_context::ControllerContext;
 use crate::metadata::Metadata;
+use runtime::Client;
 use runtime::informer::{Item, SharedInformer};
 
 /// The index of pods by the `namespace/name` of the claims that they use.
@@ -100,6 +102,20 @@ impl PodClaims {
         let found = self.0.indexer().by_index(POD_CLAIM_INDEX, &format!("{namespace}/{claim}"));
         found.unwrap_or_default().iter().filter_map(|item| item.decode().ok()).collect()
     }
+}
+
+/// Reads the pods of a namespace from the server.
+pub(crate) async fn read_pods(
+    client: &Client,
+    namespace: &str,
+) -> api_requests::Result<Vec<ClaimingPod>> {
+    #[derive(Deserialize)]
+    struct PodList {
+        items: Vec<ClaimingPod>,
+    }
+    let path = format!("/api/v1/namespaces/{namespace}/pods");
+    let list: Option<PodList> = api_requests::get(client, &path).await?;
+    Ok(list.map(|list| list.items).unwrap_or_default())
 }
 
 /// The claims that a pod uses. Most pods use none, which is seen without decoding.

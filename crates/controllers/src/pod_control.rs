@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::api_requests::{self, is_namespace_terminating};
 use crate::metadata::{Metadata, OwnerReference};
+use crate::object_reference::object_reference;
 use crate::slow_start::{self, MAX_CONCURRENT};
 use runtime::Client;
 use runtime::kube_client;
@@ -97,15 +98,7 @@ struct CreatedPod {
 impl PodOwner<'_> {
     /// The owner as the subject of events.
     pub(crate) fn object_reference(&self) -> ObjectReference {
-        ObjectReference {
-            api_version: Some(self.reference.api_version.clone()),
-            kind: Some(self.reference.kind.clone()),
-            namespace: Some(self.metadata.namespace.clone()),
-            name: Some(self.metadata.name.clone()),
-            uid: Some(self.metadata.uid.clone()),
-            resource_version: Some(self.metadata.resource_version.clone()),
-            field_path: None,
-        }
+        object_reference(&self.reference.api_version, &self.reference.kind, self.metadata)
     }
 }
 

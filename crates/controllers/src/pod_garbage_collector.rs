@@ -1,4 +1,4 @@
-//! The pod garbage collector: removes pods that no node will ever end.
+//! `pod-garbage-collector-controller`: deletes pods that no node will ever end.
 //!
 //! It promises, every 20 seconds:
 //! - of the pods that have ended, at most 12,500 remain, the latest ones;
@@ -190,13 +190,7 @@ impl Collector {
             api_requests::none_if_missing(patched)?;
         }
         let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": metadata.uid}});
-        let deleted = api_requests::send::<Value>(
-            &self.client,
-            http::Method::DELETE,
-            &path,
-            "application/json",
-            &options,
-        );
+        let deleted = api_requests::delete_with::<Value>(&self.client, &path, &options);
         api_requests::none_if_missing(deleted.await).map(drop)
     }
 }

@@ -7,16 +7,16 @@ use crate::metadata::Metadata;
 use runtime::Client;
 
 /// Adds the finalizer to an object at `path`, or removes it from one that is being deleted and not
-/// used.
+/// used. `is_used` runs only before a removal.
 pub(crate) async fn protect(
     client: &Client,
     path: &str,
     metadata: &Metadata,
     finalizer: &str,
-    is_used: impl FnOnce() -> bool,
+    is_used: impl Future<Output = api_requests::Result<bool>>,
 ) -> api_requests::Result<()> {
     let has_finalizer = metadata.finalizers.iter().any(|it| it == finalizer);
-    let finalizers: Vec<&str> = if metadata.is_deleting() && has_finalizer && !is_used() {
+    let finalizers: Vec<&str> = if metadata.is_deleting() && has_finalizer && !is_used.await? {
         let others = metadata.finalizers.iter().map(String::as_str);
         others.filter(|it| *it != finalizer).collect()
     } else if !metadata.is_deleting() && !has_finalizer {

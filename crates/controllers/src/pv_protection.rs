@@ -1,4 +1,4 @@
-//! Protects volumes that are bound: a deleted `PersistentVolume` keeps its finalizer
+//! `persistentvolume-protection-controller`: a deleted `PersistentVolume` keeps its finalizer
 //! `kubernetes.io/pv-protection` until it is no longer bound to a claim.
 //!
 //! Reads volumes. Writes their finalizers.
@@ -56,7 +56,7 @@ fn start(cx: &ControllerContext) {
 async fn reconcile(request: Request, cx: Arc<Protection>) -> Result<Action, Failure> {
     let Some(volume) = cx.volumes.get_key(&request)? else { return Ok(Action::Done) };
     let metadata = &volume.metadata;
-    let is_used = || volume.status.phase == "Bound";
+    let is_used = async { Ok(volume.status.phase == "Bound") };
     let path = format!("/api/v1/persistentvolumes/{}", request.name());
     protect(&cx.client, &path, metadata, FINALIZER, is_used).await?;
     Ok(Action::Done)

@@ -1,7 +1,8 @@
-//! Protects claims that pods use: a deleted `PersistentVolumeClaim` keeps its finalizer
+//! `persistentvolumeclaim-protection-controller`: a deleted `PersistentVolumeClaim` keeps its finalizer
 //! `kubernetes.io/pvc-protection` until no scheduled pod uses it.
 //!
-//! Reads claims and the pods that use them. Writes the finalizers of claims.
+//! Reads claims and the pods that use them, and lists the pods of the namespace before it removes the
+//! finalizer. Writes the finalizers of claims.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use serde::Deserialize;
 use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
 use crate::metadata::Metadata;
-use crate::pod_claims::{ClaimingPod, PodClaims, claim_keys};
+use crate::pod_claims::{self, ClaimingPod, PodClaims, claim_keys};
 use crate::protection_finalizer::protect;
 use machinery::PolicyRule;
 use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request};
@@ -20,7 +21,10 @@ pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "persistentvolumeclaim-protection-controller",
     aliases: &["pvc-protection"],
     user: None,
-    rules: &[PolicyRule::new(&[""], &["persistentvolumeclaims"], &["patch"])],
+    rules: &[
+        PolicyRule::new(&[""], &["persistentvolumeclaims"], &["patch"]),
+        PolicyRule::new(&[""], &["pods"], &["list"]),
+    ],
     start,
 };
 
@@ -59,9 +63,13 @@ fn start(cx: &ControllerContext) {
 async fn reconcile(request: Request, cx: Arc<Protection>) -> Result<Action, Failure> {
     let Some(claim) = cx.claims.get_key(&request)? else { return Ok(Action::Done) };
     let metadata = &claim.metadata;
-    let is_used = || {
-        let pods = cx.pods.pods_of(request.namespace(), request.name());
-        pods.iter().any(|pod| uses(pod, metadata))
+    // The cache may not show a pod yet that was bound before the claim was deleted, and without its
+    // claim that pod loses its data.
+    let is_used = async {
+        let uses = |pod: &ClaimingPod| uses(pod, metadata);
+        let cached = cx.pods.pods_of(request.namespace(), request.name());
+        Ok(cached.iter().any(uses)
+            || pod_claims::read_pods(&cx.client, request.namespace()).await?.iter().any(uses))
     };
     let path = format!(
         "/api/v1/namespaces/{}/persistentvolumeclaims/{}",

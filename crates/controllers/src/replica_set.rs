@@ -1,4 +1,4 @@
-//! The controllers of ReplicaSets and ReplicationControllers: they keep the desired number of pods.
+//! `replicaset-controller` and `replicationcontroller-controller`: keep the desired number of pods.
 //!
 //! Promise: a set that is not being deleted has as many active pods as its spec says, or an Event and
 //! the condition `ReplicaFailure` tell why not. Pods that match the selector and have no controller
@@ -198,14 +198,8 @@ impl Context {
         owner: &PodOwner<'_>,
         selector: &LabelSelector,
     ) -> Result<Vec<Arc<PodView>>, Failure> {
-        let claimer = Claimer {
-            client: &self.client,
-            owner: &set.metadata,
-            reference: &owner.reference,
-            owner_path: &self.path(&set.metadata),
-            collection: ("api/v1", "pods"),
-            selector,
-        };
+        let path = self.path(&set.metadata);
+        let claimer = Claimer::of_pods(&self.client, owner, &path, selector);
         claimer.claim_if(&self.pods, |pod| !pod.is_finished()).await
     }
 

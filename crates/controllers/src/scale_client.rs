@@ -1,6 +1,5 @@
 //! [`ScaleClient`]: reads and writes the `scale` subresource of objects of any kind.
 
-use http::Method;
 use k8s_openapi::api::autoscaling::v1::Scale;
 
 use crate::api_requests;
@@ -106,8 +105,7 @@ impl ScaleClient {
 
     /// Replaces a scale.
     pub(crate) async fn replace(&self, scale: &LocatedScale) -> api_requests::Result<Scale> {
-        let json = "application/json";
-        api_requests::send(&self.client, Method::PUT, &scale.path, json, &scale.scale).await
+        api_requests::replace(&self.client, &scale.path, &scale.scale).await
     }
 
     /// Whether the kind has a scale, for a path that was not found.

@@ -1,7 +1,7 @@
-//! The scheduler binds pods whose `spec.schedulerName` is `default-scheduler` to nodes, as
-//! kube-scheduler does: by priority, to a node that passes all filters and has the highest score. A pod
-//! that fits on no node gets the condition `PodScheduled=False` with the reasons, may preempt pods of
-//! lower priority, and is tried again when something changes that may help.
+//! `kube-scheduler`: binds pods whose `spec.schedulerName` is `default-scheduler` to nodes: by priority,
+//! to a node that passes all filters and has the highest score. A pod that fits on no node gets the
+//! condition `PodScheduled=False` with the reasons, may preempt pods of lower priority, and is tried
+//! again when something changes that may help.
 //!
 //! It reads pods, nodes, namespaces, services, claims, volumes, storage classes, disruption budgets,
 //! and the workloads that control pods. It writes the bindings and the status of pods, deletes pods
@@ -82,7 +82,7 @@ fn start(cx: &ControllerContext) {
     synced.extend(add_handlers(&cx.manager, &shared));
     // The managed client would read each bound pod back for the caches of the other controllers. They
     // see it in the watch, and the scheduler assumes it.
-    let client = (cx.options.connect)(&CONTROLLER.identity()).client();
+    let client = cx.manager.fenced_client((cx.options.connect)(&CONTROLLER.identity()));
     let binder = Binder {
         recorder: cx.manager.recorder_with(client.clone(), SCHEDULER_NAME),
         client,
@@ -97,12 +97,17 @@ fn start(cx: &ControllerContext) {
         executions: Arc::new(Semaphore::new(MAX_EXECUTIONS)),
         tasks: tasks.clone(),
     };
-    let stop = tasks.shutdown();
+    let (stop, manager) = (tasks.shutdown(), cx.manager.clone());
     tasks.spawn("decisions", async move {
+        let run = async {
+            // Writes are refused before.
+            manager.wait_until_ready().await;
+            scheduler.run(synced).await;
+        };
         tokio::select! {
             biased;
             () = stop => {}
-            () = scheduler.run(synced) => {}
+            () = run => {}
         }
     });
 }

@@ -1,5 +1,5 @@
-//! The controller of StatefulSets: pods with ordinals, which keep their name, host name and claims
-//! when they are replaced.
+//! `statefulset-controller`: keeps pods with ordinals, whose successors have the same name, host name
+//! and claims.
 //!
 //! Promise: there is never more than one pod of an ordinal. A pod that has ended or is out of date is
 //! deleted, and its successor is created after it is gone; since the name is the same, the API server
@@ -205,14 +205,8 @@ impl Context {
         owner: &PodOwner<'_>,
         selector: &LabelSelector,
     ) -> Result<Vec<Arc<PodView>>, Failure> {
-        let claimer = Claimer {
-            client: &self.client,
-            owner: owner.metadata,
-            reference: &owner.reference,
-            owner_path: &path(owner.metadata),
-            collection: ("api/v1", "pods"),
-            selector,
-        };
+        let path = path(owner.metadata);
+        let claimer = Claimer::of_pods(&self.client, owner, &path, selector);
         let is_member = |pod: &PodView| identity::is_member(&owner.metadata.name, pod);
         let mut pods = claimer.claim_if(&self.pods, is_member).await?;
         pods.retain(|pod| is_member(pod));

@@ -1,4 +1,4 @@
-//! The taint eviction controller: deletes pods from nodes with `NoExecute` taints.
+//! `taint-eviction-controller`: deletes pods from nodes with `NoExecute` taints.
 //!
 //! It promises that a pod that does not tolerate such a taint is deleted at once, and a pod that
 //! tolerates it for a time is deleted when that time is over, counted from the time of the taint. It
@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
 use crate::metadata::Metadata;
-use crate::node_lifecycle::node_view::{NodeSpec, NodeView, Taint};
+use crate::node_lifecycle::node_view::{NodeSpec, NodeView};
+use crate::taints::{Taint, Toleration};
 use crate::{api_requests, pod_index, time};
 use keel::{Clock, Timestamp};
 use machinery::{PolicyRule, timestamp};
@@ -128,33 +129,6 @@ struct TaintedPodSpec {
     tolerations: Vec<Toleration>,
 }
 
-/// A toleration of a pod.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Toleration {
-    key: String,
-    operator: String,
-    value: String,
-    effect: String,
-    #[serde(rename = "tolerationSeconds")]
-    seconds: Option<i64>,
-}
-
-impl Toleration {
-    /// Upstream: `core/v1/toleration.go`, `ToleratesTaint`.
-    fn tolerates(&self, taint: &Taint) -> bool {
-        let is_same = |own: &str, other: &str| own.is_empty() || own == other;
-        if !is_same(&self.effect, &taint.effect) || !is_same(&self.key, &taint.key) {
-            return false;
-        }
-        match self.operator.as_str() {
-            "" | "Equal" => !self.key.is_empty() && self.value == taint.value,
-            "Exists" => true,
-            _ => false,
-        }
-    }
-}
-
 /// The time for which a pod stays on a node with these taints.
 #[derive(Debug, PartialEq, Eq)]
 enum Tolerance {
@@ -169,7 +143,7 @@ fn tolerance(tolerations: &[Toleration], taints: &[&Taint]) -> Tolerance {
         let Some(found) = tolerations.iter().find(|it| it.tolerates(taint)) else {
             return Tolerance::None;
         };
-        if let Some(seconds) = found.seconds {
+        if let Some(seconds) = found.toleration_seconds {
             shortest = Some(shortest.map_or(seconds, |shortest| shortest.min(seconds)));
         }
     }

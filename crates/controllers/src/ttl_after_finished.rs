@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Method;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
@@ -99,9 +98,7 @@ async fn reconcile(request: Request, cx: Arc<TtlAfterFinished>) -> Result<Action
         "propagationPolicy": "Foreground",
         "preconditions": {"uid": latest.metadata.uid},
     });
-    let json = "application/json";
-    let deleted =
-        api_requests::send::<IgnoredAny>(&cx.client, Method::DELETE, &path, json, &options);
+    let deleted = api_requests::delete_with::<IgnoredAny>(&cx.client, &path, &options);
     none_if_missing(deleted.await)?;
     Ok(Action::Done)
 }

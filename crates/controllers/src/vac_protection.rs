@@ -1,4 +1,4 @@
-//! Protects classes of volume attributes: a deleted `VolumeAttributesClass` keeps its finalizer
+//! `volumeattributesclass-protection-controller`: a deleted `VolumeAttributesClass` keeps its finalizer
 //! `kubernetes.io/vac-protection` until no claim and no volume names it.
 //!
 //! Reads classes, claims and volumes. Writes the finalizers of classes.
@@ -89,11 +89,11 @@ fn class_names(item: &Item) -> Vec<String> {
 
 async fn reconcile(request: Request, cx: Arc<Protection>) -> Result<Action, Failure> {
     let Some(class) = cx.classes.get_key(&request)? else { return Ok(Action::Done) };
-    let is_used = || {
-        [&cx.claims, &cx.volumes].into_iter().any(|indexer| {
+    let is_used = async {
+        Ok([&cx.claims, &cx.volumes].into_iter().any(|indexer| {
             let found = indexer.by_index(ATTRIBUTES_INDEX, request.name());
             found.is_ok_and(|found| !found.is_empty())
-        })
+        }))
     };
     let path = format!("/apis/storage.k8s.io/v1/volumeattributesclasses/{}", request.name());
     protect(&cx.client, &path, &class.metadata, FINALIZER, is_used).await?;

@@ -5,6 +5,8 @@
 
 use serde_json::Value;
 
+use crate::text_reader;
+
 /// See the [module documentation](self).
 #[derive(Debug)]
 pub(crate) struct Query(Filter);
@@ -216,7 +218,7 @@ impl<'a> Parser<'a> {
         let filter = match self.rest.chars().next() {
             Some('.') => {
                 self.rest = &self.rest[1..];
-                match self.name() {
+                match text_reader::word(&mut self.rest) {
                     "" => Filter::Identity,
                     name => Filter::Field(Box::new(Filter::Identity), name.to_owned()),
                 }
@@ -227,14 +229,14 @@ impl<'a> Parser<'a> {
                 self.expect(")")?;
                 inner
             }
-            Some('"') => Filter::Literal(Value::String(self.quoted()?)),
+            Some('"') => Filter::Literal(Value::String(text_reader::quoted(&mut self.rest)?)),
             Some('0'..='9' | '-') => {
                 let end = self.rest.find(|c: char| !c.is_ascii_digit() && c != '-' && c != '.');
                 let (text, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
                 self.rest = rest;
                 Filter::Literal(serde_json::from_str(text).map_err(|it| format!("{text}: {it}"))?)
             }
-            _ => match self.name() {
+            _ => match text_reader::word(&mut self.rest) {
                 "select" => {
                     self.expect("(")?;
                     let condition = self.pipe()?;
@@ -265,7 +267,9 @@ impl<'a> Parser<'a> {
                 self.skip_spaces();
                 filter = match self.rest.chars().next() {
                     Some(']') => Filter::Iterate(Box::new(filter)),
-                    Some('"') => Filter::Field(Box::new(filter), self.quoted()?),
+                    Some('"') => {
+                        Filter::Field(Box::new(filter), text_reader::quoted(&mut self.rest)?)
+                    }
                     _ => {
                         let end = self.rest.find(']').unwrap_or(self.rest.len());
                         let (text, rest) = self.rest.split_at(end);
@@ -280,37 +284,16 @@ impl<'a> Parser<'a> {
             }
             let Some(rest) = self.rest.strip_prefix('.') else { return Ok(filter) };
             self.rest = rest;
-            let name =
-                if self.rest.starts_with('"') { self.quoted()? } else { self.name().to_owned() };
+            let name = if self.rest.starts_with('"') {
+                text_reader::quoted(&mut self.rest)?
+            } else {
+                text_reader::word(&mut self.rest).to_owned()
+            };
             if name.is_empty() {
                 return Err("a path ends with a dot".to_owned());
             }
             filter = Filter::Field(Box::new(filter), name);
         }
-    }
-
-    fn name(&mut self) -> &'a str {
-        let end = self.rest.find(|c: char| !c.is_alphanumeric() && c != '_');
-        let (name, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
-        self.rest = rest;
-        name
-    }
-
-    fn quoted(&mut self) -> Result<String, String> {
-        let mut is_escaped = false;
-        for (i, c) in self.rest.char_indices().skip(1) {
-            match c {
-                _ if is_escaped => is_escaped = false,
-                '\\' => is_escaped = true,
-                '"' => {
-                    let (text, rest) = self.rest.split_at(i + 1);
-                    self.rest = rest;
-                    return serde_json::from_str(text).map_err(|error| format!("{text}: {error}"));
-                }
-                _ => {}
-            }
-        }
-        Err("unclosed string in a query".to_owned())
     }
 
     fn expect(&mut self, token: &str) -> Result<(), String> {
@@ -326,10 +309,7 @@ impl<'a> Parser<'a> {
     }
 
     fn take(&mut self, token: &str) -> bool {
-        self.skip_spaces();
-        let rest = self.rest.strip_prefix(token);
-        self.rest = rest.unwrap_or(self.rest);
-        rest.is_some()
+        text_reader::take(&mut self.rest, token)
     }
 
     fn skip_spaces(&mut self) {

@@ -27,6 +27,7 @@ mod pod_lifecycle;
 mod pod_addresses;
 mod pod_controller;
 mod stages;
+mod text_reader;
 mod template;
 mod jq;
 

@@ -1,48 +1,36 @@
-//! Requests whose bodies are JSON and not Rust types of their kind.
+//! The requests of nodes. Their responses are not decoded, since the caches have the objects.
 
-use http::header::CONTENT_TYPE;
-use http::{Method, Request};
 use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
 use runtime::Client;
-use runtime::kube_client;
+use runtime::client::json_requests;
 
-/// The result of a request.
-pub(crate) type Result<T> = kube_client::Result<T>;
-
-/// The media type of strategic merge patches.
-pub(crate) const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
-/// The media type of JSON merge patches.
-pub(crate) const MERGE: &str = "application/merge-patch+json";
-/// The media type of JSON patches.
-pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
+pub(crate) use runtime::client::json_requests::{
+    JSON_PATCH, MERGE_PATCH as MERGE, STRATEGIC_MERGE_PATCH as STRATEGIC_MERGE, has_code,
+};
+pub(crate) use runtime::kube_client::Result;
 
 /// Creates an object in the collection at `path`.
 pub(crate) async fn create(client: &Client, path: &str, object: &impl Serialize) -> Result<()> {
-    send(client, Method::POST, path, "application/json", object).await
+    json_requests::create::<IgnoredAny>(client, path, object).await.map(drop)
 }
 
 /// Patches the object or the subresource at `path`.
 pub(crate) async fn patch(
     client: &Client,
     path: &str,
-    patch_type: &str,
+    media_type: &str,
     patch: &impl Serialize,
 ) -> Result<()> {
-    send(client, Method::PATCH, path, patch_type, patch).await
+    json_requests::patch::<IgnoredAny>(client, path, media_type, patch).await.map(drop)
 }
 
 /// Deletes the object at `path` if it still has this uid, without a grace period.
 pub(crate) async fn delete_now(client: &Client, path: &str, uid: &str) -> Result<()> {
     let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}});
-    send(client, Method::DELETE, path, "application/json", &options).await
-}
-
-/// Whether the server has refused a request with this code.
-pub(crate) fn has_code(error: &kube_client::Error, code: u16) -> bool {
-    matches!(error, kube_client::Error::Api(status) if status.code == code)
+    json_requests::delete::<IgnoredAny>(client, path, &options).await.map(drop)
 }
 
 /// Success if the object was changed or deleted by others meanwhile: another event is under way.
@@ -51,18 +39,4 @@ pub(crate) fn unless_outdated(result: Result<()>) -> Result<()> {
         Err(error) if !has_code(&error, 404) && !has_code(&error, 409) => Err(error),
         _ => Ok(()),
     }
-}
-
-async fn send(
-    client: &Client,
-    method: Method,
-    path: &str,
-    content_type: &str,
-    body: &impl Serialize,
-) -> Result<()> {
-    let body = serde_json::to_vec(body).map_err(kube_client::Error::SerdeError)?;
-    let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, content_type);
-    let request = request.body(body).map_err(kube_client::Error::HttpError)?;
-    // The caches have the object of the response; it is not decoded again here.
-    client.request::<IgnoredAny>(request).await.map(drop)
 }

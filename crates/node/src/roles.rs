@@ -38,7 +38,7 @@ const RULES: &[PolicyRule] = &[
 
 /// The user of the simulated nodes.
 pub(crate) fn identity() -> Identity {
-    Identity::service_account(NAME)
+    Identity::service_account(NAME, "kubelet")
 }
 
 /// The permissions of the simulated nodes.

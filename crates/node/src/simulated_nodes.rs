@@ -2,7 +2,6 @@
 //!
 //! There is one informer of pods and one of nodes for all of them.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, Once, RwLock};
 use std::time::Duration;
 
@@ -10,7 +9,6 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Deserialize;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use crate::node_controller::{self, NodeContext};
 use crate::node_object::{self, Capacity};
@@ -18,11 +16,10 @@ use crate::pod_addresses::PodAddresses;
 use crate::pod_controller::{self, PodContext};
 use crate::roles;
 use crate::stages::{self, Followers, StageWatch, Stages};
-use keel::{Clock, Entropy, Tasks, UncleanStop};
+use keel::{Clock, Entropy, UncleanStop};
 use machinery::selector::FieldSelector;
-use runtime::Connect;
 use runtime::informer::{Item, Selection};
-use runtime::{Controller, Manager, ManagerOptions, Request};
+use runtime::{BackgroundManager, Connect, Controller, Manager, ManagerOptions, Request};
 
 /// The time limit for the nodes to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -56,53 +53,32 @@ pub struct SimulatedNodesOptions {
 }
 
 /// See the [module documentation](self).
-pub struct SimulatedNodes {
-    manager: Manager,
-    run: JoinHandle<()>,
-    tasks: Tasks,
-}
+#[derive(Debug)]
+pub struct SimulatedNodes(BackgroundManager);
 
 impl SimulatedNodes {
     /// Starts the nodes. They register when the caches are complete. Must be called within a tokio
     /// runtime.
     pub fn start(options: &SimulatedNodesOptions) -> Self {
-        let tasks = Tasks::new();
-        let service = (options.connect)(&roles::identity());
+        let server = (options.connect)(&roles::identity());
         let manager_options = ManagerOptions {
-            handles_signals: false,
             stop_within: STOP_TIMEOUT,
             clock: options.clock.clone(),
             entropy: options.entropy.clone(),
             ..ManagerOptions::default()
         };
-        let manager = Manager::with_tasks(service, manager_options, &tasks);
-        add_controllers(&manager, options);
-        let running = manager.clone();
-        let run = tasks.spawn("simulated nodes", async move {
-            if let Err(error) = running.run().await {
-                tracing::error!(%error, "the simulated nodes have ended");
-            }
-        });
-        Self { manager, run, tasks }
+        let add = |manager: &Manager| add_controllers(manager, options);
+        Self(BackgroundManager::start("simulated nodes", server, manager_options, add))
     }
 
     /// The manager of the nodes, for its metrics and checks.
     pub fn manager(&self) -> &Manager {
-        &self.manager
+        self.0.manager()
     }
 
     /// Stops the nodes. Their objects remain, as those of machines that are switched off.
     pub async fn stop(self) -> Result<(), UncleanStop> {
-        self.manager.stop();
-        // A panic of the task is reported by the stop of its group.
-        let _ = self.run.await;
-        self.tasks.stop(STOP_TIMEOUT).await
-    }
-}
-
-impl fmt::Debug for SimulatedNodes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimulatedNodes").finish_non_exhaustive()
+        self.0.stop().await
     }
 }
 

@@ -5,9 +5,9 @@
 //! use runtime::{ApiService, Connect, Identity};
 //!
 //! fn scheduler(connect: &Connect) -> ApiService {
-//!     connect(&Identity { user: "system:kube-scheduler".to_owned(), groups: Vec::new() })
+//!     connect(&Identity::user("system:kube-scheduler", "kube-scheduler"))
 //! }
-//! let collector = Identity::service_account("garbage-collector");
+//! let collector = Identity::service_account("garbage-collector", "kube-controller-manager");
 //! assert_eq!(collector.user, "system:serviceaccount:kube-system:garbage-collector");
 //! ```
 
@@ -25,15 +25,24 @@ pub struct Identity {
     pub user: String,
     /// The groups of the user, besides `system:authenticated`.
     pub groups: Vec<String>,
+    /// The program in the user agent of its requests, which is the field manager of its writes:
+    /// `kube-scheduler`.
+    pub program: &'static str,
 }
 
 impl Identity {
+    /// A user without further groups.
+    pub fn user(name: &str, program: &'static str) -> Self {
+        Self { user: name.to_owned(), groups: Vec::new(), program }
+    }
+
     /// A service account of `kube-system`.
-    pub fn service_account(name: &str) -> Self {
+    pub fn service_account(name: &str, program: &'static str) -> Self {
         let groups = ["system:serviceaccounts", "system:serviceaccounts:kube-system"];
         Self {
             user: format!("system:serviceaccount:kube-system:{name}"),
             groups: groups.map(str::to_owned).to_vec(),
+            program,
         }
     }
 }

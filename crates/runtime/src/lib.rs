@@ -83,6 +83,6 @@ pub use fence::{Fenced, WriteAbandoned};
 pub use identity::{Connect, Identity};
 pub use informer_ext::InformerExt;
 pub use leader_election::{InvalidLeaderElection, LeaderElection};
-pub use manager::{Manager, ManagerError, ManagerOptions};
+pub use manager::{BackgroundManager, Manager, ManagerError, ManagerOptions};
 pub use predicate::Predicate;
 pub use reconcile::{Action, Failure, Request};

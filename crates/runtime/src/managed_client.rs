@@ -19,6 +19,7 @@
 //! knowledge of the first. If not, the new creation uses the same name, so that only one of the two
 //! can succeed.
 
+mod fenced_client;
 mod resource_path;
 mod response_content;
 mod cache_updater;
@@ -48,6 +49,8 @@ use keel::{Clock, Entropy};
 use lost_creations::LostCreations;
 use resource_path::{ResourcePath, dry_run};
 use response_content::ResponseContent;
+
+pub(crate) use fenced_client::fenced;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 

@@ -3,8 +3,7 @@
 //!
 //! The text is not ours, so it is not in this repository. The crate k8s-openapi has it in its
 //! source, which Cargo downloads and locates, but never compiles: that would take longer than the
-//! rest of the server. If it cannot be found (a vendored build without optional dependencies), the
-//! server is built without descriptions.
+//! rest of the server. If it cannot be found, the build fails.
 //!
 //! The output, one file per package of OpenAPI names, compressed:
 //!
@@ -28,12 +27,7 @@ const RELEASE: &str = "v1_35";
 /// The texts of each package, as above.
 pub(super) fn collect() -> BTreeMap<String, String> {
     let mut packages = BTreeMap::new();
-    match source() {
-        Some(source) => read(&source.join(RELEASE), &mut packages),
-        None => println!(
-            "cargo::warning=the source of k8s-openapi was not found: fields will have no descriptions"
-        ),
-    }
+    read(&source().join(RELEASE), &mut packages);
     packages
 }
 
@@ -58,20 +52,35 @@ fn deflated(text: &str) -> Vec<u8> {
 }
 
 /// The `src` folder of k8s-openapi.
-fn source() -> Option<PathBuf> {
-    let manifest = Path::new(&env::var("CARGO_MANIFEST_DIR").ok()?).join("Cargo.toml");
-    let output = Command::new(env::var_os("CARGO")?)
+fn source() -> PathBuf {
+    let folder = env::var("CARGO_MANIFEST_DIR").expect("set by Cargo");
+    let output = Command::new(env::var_os("CARGO").expect("set by Cargo"))
         .args(["metadata", "--format-version=1", "--locked", "--features=descriptions-source"])
         .arg("--manifest-path")
-        .arg(manifest)
+        .arg(Path::new(&folder).join("Cargo.toml"))
         .output()
-        .ok()
-        .filter(|output| output.status.success())?;
-    let metadata = String::from_utf8(output.stdout).ok()?;
-    // A JSON parser would have to be compiled just for this one field.
+        .unwrap_or_else(|error| fail(&error.to_string()));
+    if !output.status.success() {
+        fail(&String::from_utf8_lossy(&output.stderr));
+    }
+    let metadata = String::from_utf8_lossy(&output.stdout);
+    let path = manifest_path(&metadata).unwrap_or_else(|| fail("it is not among the packages"));
+    Path::new(&path.replace("\\\\", "\\")).with_file_name("src")
+}
+
+/// The path of k8s-openapi's manifest. A JSON parser would have to be compiled just for this field.
+fn manifest_path(metadata: &str) -> Option<&str> {
     let package = metadata.split_once("\"name\":\"k8s-openapi\",\"version\":\"")?.1;
-    let path = package.split_once("\"manifest_path\":\"")?.1.split_once('"')?.0;
-    Some(Path::new(&path.replace("\\\\", "\\")).with_file_name("src"))
+    Some(package.split_once("\"manifest_path\":\"")?.1.split_once('"')?.0)
+}
+
+fn fail(why: &str) -> ! {
+    panic!(
+        "the source of k8s-openapi, which has the descriptions for `kubectl explain`, was not found.\n\
+         Run `cargo fetch --locked`, with access to crates.io or to vendored sources; if it says that\n\
+         the lock file needs to be updated, run `cargo update --workspace`.\n\
+         `cargo metadata --locked` said: {why}"
+    )
 }
 
 fn read(folder: &Path, packages: &mut BTreeMap<String, String>) {

@@ -198,6 +198,37 @@ async fn the_first_of_several_denials_is_reported_and_all_are_counted() {
 }
 
 #[tokio::test]
+async fn an_object_whose_namespace_was_deleted_during_a_webhook_is_not_created() {
+    let plane = TestEnv::start().await;
+    plane.create("/api/v1/namespaces", &json!({"metadata": {"name": "n"}})).await;
+    let (release, _) = tokio::sync::watch::channel(false);
+    let released = release.subscribe();
+    let server = WebhookServer::start(move |review| {
+        let mut released = released.clone();
+        async move {
+            released.wait_for(|it| *it).await.unwrap();
+            answer(&review, &json!({"allowed": true}))
+        }
+    })
+    .await;
+    configure_validating_webhooks(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
+    let (path, map) = ("/api/v1/namespaces/n/configmaps", config_map("a", &json!({})));
+    let deletion = async {
+        while server.calls().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(plane.delete("/api/v1/namespaces/n").await.0, 200);
+        release.send(true).unwrap();
+    };
+    let ((code, status), ()) = tokio::join!(plane.post(path, &map), deletion);
+    assert_eq!(code, 403, "{status}");
+    let message = "configmaps \"a\" is forbidden: unable to create new content in namespace n because \
+                   it is being terminated";
+    assert_eq!(status["message"], message);
+    assert_eq!(plane.get(&format!("{path}/a")).await.0, 404);
+}
+
+#[tokio::test]
 async fn a_hanging_webhook_delays_no_other_request() {
     let plane = TestEnv::builder().config(|config| config.max_writes = 200).start().await;
     let (release, _) = tokio::sync::watch::channel(false);

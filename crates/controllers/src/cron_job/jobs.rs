@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use http::Method;
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -118,11 +117,8 @@ impl Sync<'_> {
     async fn delete_job(&mut self, job: &Metadata) -> Result<(), Failure> {
         let path = format!("{}/{}", collection(&job.namespace), job.name);
         let options = json!({"propagationPolicy": "Background", "preconditions": {"uid": job.uid}});
-        let json = "application/json";
-        let client = &self.cx.client;
-        let deleted =
-            api_requests::send::<IgnoredAny>(client, Method::DELETE, &path, json, &options).await;
-        if let Err(error) = deleted {
+        let deleted = api_requests::delete_with::<IgnoredAny>(&self.cx.client, &path, &options);
+        if let Err(error) = deleted.await {
             let message = format!("Deleted job: {}", api_requests::message(&error));
             self.warn("FailedDelete", &message);
             return Err(error.into());

@@ -9,18 +9,10 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::metadata::Metadata;
+use crate::workload::Workload;
 
 /// See the [module documentation](self).
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct CronJobView {
-    /// The metadata.
-    pub metadata: Metadata,
-    /// The spec.
-    pub spec: CronJobSpec,
-    /// The status.
-    #[serde(default)]
-    pub status: CronJobStatus,
-}
+pub(super) type CronJobView = Workload<CronJobSpec, CronJobStatus>;
 
 /// The spec of a `CronJob`.
 #[derive(Debug, Clone, Deserialize)]

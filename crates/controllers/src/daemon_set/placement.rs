@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::view::{GENERATION_LABEL, NodeView, SetView};
 use crate::controller_history::REVISION_LABEL;
-use crate::node_matching::{self, Affinity, Toleration};
+use crate::node_matching::{self, Affinity};
 use crate::pod_control::TemplateMetadata;
+use crate::taints::{self, Toleration};
 
 /// The taints that pods of DaemonSets tolerate.
 const TOLERATED: &[(&str, &str)] = &[
@@ -54,8 +55,8 @@ impl Placement {
             placement.tolerations.push(Toleration {
                 key: key.to_owned(),
                 operator: "Exists".to_owned(),
-                value: String::new(),
                 effect: effect.to_owned(),
+                ..Toleration::default()
             });
         }
         Ok(placement)
@@ -70,7 +71,7 @@ impl Placement {
         }
         let is_repelled = |effects: &[&str]| {
             let taints = &node.spec.taints;
-            node_matching::untolerated_taint(taints, &self.tolerations, effects).is_some()
+            taints::untolerated_taint(taints, &self.tolerations, effects).is_some()
         };
         if is_repelled(&["NoExecute"]) {
             Eligibility::Leave

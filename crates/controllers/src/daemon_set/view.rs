@@ -11,8 +11,10 @@ use crate::adoption::HasMetadata;
 use crate::controller_history::REVISION_LABEL;
 use crate::int_or_string::{self, Rounding};
 use crate::metadata::Metadata;
-use crate::node_matching::{Affinity, NodeLabels, Taint};
+use crate::node_matching::{Affinity, NodeLabels};
 use crate::pod_view::PodStatusView;
+use crate::taints::Taint;
+use crate::workload::Workload;
 use machinery::selector::LabelSelector;
 
 /// The annotation of a set with the number of its template.
@@ -22,16 +24,7 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 pub(super) const GENERATION_LABEL: &str = "pod-template-generation";
 
 /// A DaemonSet.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct SetView {
-    /// The metadata.
-    pub metadata: Metadata,
-    /// The spec.
-    pub spec: SetSpec,
-    /// The status.
-    #[serde(default)]
-    pub status: SetStatus,
-}
+pub(super) type SetView = Workload<SetSpec, SetStatus>;
 
 /// The spec of a set.
 #[derive(Debug, Clone, Deserialize)]

@@ -7,9 +7,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::adoption::HasMetadata;
 use crate::int_or_string::{self, Rounding};
-use crate::metadata::Metadata;
+use crate::workload::Workload;
 
 /// The label that distinguishes the pods of a Deployment's ReplicaSets.
 pub(super) const TEMPLATE_HASH: &str = "pod-template-hash";
@@ -24,16 +23,7 @@ pub(super) const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-repl
 pub(super) const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 
 /// A Deployment.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct DeploymentView {
-    /// The metadata.
-    pub metadata: Metadata,
-    /// The spec.
-    pub spec: DeploymentSpec,
-    /// The status.
-    #[serde(default)]
-    pub status: DeploymentStatus,
-}
+pub(super) type DeploymentView = Workload<DeploymentSpec, DeploymentStatus>;
 
 /// The spec of a Deployment.
 #[derive(Debug, Clone, Deserialize)]
@@ -118,16 +108,7 @@ pub(super) struct DeploymentCondition {
 }
 
 /// A ReplicaSet.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct SetView {
-    /// The metadata.
-    pub metadata: Metadata,
-    /// The spec.
-    pub spec: SetSpec,
-    /// The status.
-    #[serde(default)]
-    pub status: SetStatus,
-}
+pub(super) type SetView = Workload<SetSpec, SetStatus>;
 
 /// The spec of a ReplicaSet.
 #[derive(Debug, Clone, Deserialize)]
@@ -241,11 +222,5 @@ impl SetView {
     /// The number in an annotation.
     pub(super) fn annotation(&self, key: &str) -> Option<i64> {
         self.metadata.annotations.get(key)?.parse().ok()
-    }
-}
-
-impl HasMetadata for SetView {
-    fn metadata(&self) -> &Metadata {
-        &self.metadata
     }
 }

@@ -5,45 +5,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::changes::Changes;
 use super::slice::{Endpoint, EndpointKey, Slice};
 
 /// The maximum number of endpoints in a slice.
 pub(super) const MAX_ENDPOINTS: usize = 100;
-
-/// The changes of slices.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct Changes {
-    pub create: Vec<Slice>,
-    pub update: Vec<Slice>,
-    pub delete: Vec<Arc<Slice>>,
-}
-
-impl Changes {
-    /// Adds other changes.
-    pub(crate) fn extend(&mut self, other: Self) {
-        self.create.extend(other.create);
-        self.update.extend(other.update);
-        self.delete.extend(other.delete);
-    }
-
-    /// Turns pairs of a deletion and a creation into updates, where `can_replace` allows it.
-    pub(crate) fn reuse_deleted(&mut self, can_replace: impl Fn(&Slice) -> bool) {
-        let mut kept = Vec::new();
-        for deleted in std::mem::take(&mut self.delete) {
-            let is_same_type = |slice: &Slice| slice.address_type == deleted.address_type;
-            let found =
-                self.create.iter().rposition(is_same_type).filter(|_| can_replace(&deleted));
-            let Some(index) = found else {
-                kept.push(deleted);
-                continue;
-            };
-            let mut slice = self.create.remove(index);
-            slice.metadata.take_identity(&deleted.metadata);
-            self.update.push(slice);
-        }
-        self.delete = kept;
-    }
-}
 
 /// The changes that make slices with the same ports contain exactly the desired endpoints:
 ///

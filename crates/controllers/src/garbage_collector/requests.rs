@@ -1,7 +1,6 @@
 //! The requests of the garbage collector: metadata of live objects, deletions, and patches of owners
 //! and finalizers.
 
-use http::Method;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -100,14 +99,7 @@ pub(super) async fn delete(
         "propagationPolicy": propagation.as_str(),
     });
     let path = target.path();
-    let sent = api_requests::send::<IgnoredAny>(
-        client,
-        Method::DELETE,
-        &path,
-        "application/json",
-        &options,
-    );
-    match sent.await {
+    match api_requests::delete_with::<IgnoredAny>(client, &path, &options).await {
         Ok(_) => Ok(Deletion::Accepted),
         Err(error) if has_code(&error, 404) => Ok(Deletion::Gone),
         Err(error) if has_code(&error, 409) => Ok(Deletion::Conflict),

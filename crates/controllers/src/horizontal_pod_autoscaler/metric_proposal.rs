@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::metric_samples::{milli_quantity, milli_value, resource_quantity};
 use super::metrics_client::MetricsClient;
-use super::replica_calculator::{Proposal, Workload};
+use super::replica_calculator::{Proposal, ScaledWorkload};
 use crate::label_selector;
 use crate::scale_client::ScaleClient;
 use machinery::selector::LabelSelector;
@@ -40,7 +40,7 @@ pub(super) struct MetricEvaluator<'a> {
     pub(super) namespace: &'a str,
     /// Selects the scaled pods.
     pub(super) selector: &'a LabelSelector,
-    pub(super) workload: Workload<'a>,
+    pub(super) workload: ScaledWorkload<'a>,
     /// The replicas of the status of the scale.
     pub(super) status_replicas: i32,
 }
@@ -235,7 +235,7 @@ impl MetricEvaluator<'_> {
     }
 
     fn for_value_per_pod(&self, usage: i64, target: i64) -> Proposal {
-        let workload = Workload { current_replicas: self.status_replicas, ..self.workload };
+        let workload = ScaledWorkload { current_replicas: self.status_replicas, ..self.workload };
         workload.for_value_per_pod(usage, target)
     }
 }

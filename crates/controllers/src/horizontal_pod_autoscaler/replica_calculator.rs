@@ -51,7 +51,7 @@ pub(super) struct Proposal {
 }
 
 /// The scaled pods at a time.
-pub(super) struct Workload<'a> {
+pub(super) struct ScaledWorkload<'a> {
     pub(super) current_replicas: i32,
     pub(super) tolerances: Tolerances,
     pub(super) pods: &'a [ScaledPod],
@@ -70,7 +70,7 @@ struct PodGroups<'a> {
 const NO_METRICS: &str = "did not receive metrics for targeted pods (pods might be unready)";
 const NO_PODS: &str = "no pods returned by selector while calculating replica count";
 
-impl Workload<'_> {
+impl ScaledWorkload<'_> {
     /// The replicas for an average utilization of a resource, in percent of the requests of the pods,
     /// or of one container.
     pub(super) fn for_utilization(

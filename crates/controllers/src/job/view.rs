@@ -9,6 +9,7 @@ use super::status::JobStatus;
 use crate::adoption::HasMetadata;
 use crate::metadata::Metadata;
 use crate::pod_control::PodTemplate;
+use crate::workload::Workload;
 use machinery::selector::LabelSelector;
 
 /// The finalizer of pods that are not counted yet.
@@ -28,16 +29,7 @@ pub(super) const IGNORED_INDEX_FAILURES: &str =
 const CONTROLLER_NAME: &str = "kubernetes.io/job-controller";
 
 /// See the [module documentation](self).
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct JobView {
-    /// The metadata.
-    pub metadata: Metadata,
-    /// The spec.
-    pub spec: JobSpec,
-    /// The status.
-    #[serde(default)]
-    pub status: JobStatus,
-}
+pub(super) type JobView = Workload<JobSpec, JobStatus>;
 
 /// The spec of a Job.
 #[derive(Debug, Clone, Deserialize)]
@@ -142,12 +134,6 @@ impl JobView {
 /// A number that validation keeps from being negative.
 pub(super) fn count(number: i32) -> usize {
     usize::try_from(number).unwrap_or(0)
-}
-
-impl HasMetadata for JobView {
-    fn metadata(&self) -> &Metadata {
-        &self.metadata
-    }
 }
 
 /// A pod of a Job.

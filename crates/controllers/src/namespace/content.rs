@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -251,7 +250,7 @@ impl ContentRemoval<'_> {
     }
 
     async fn send_delete(&self, path: &str, options: &Value) -> kube_client::Result<IgnoredAny> {
-        api_requests::send(self.client, Method::DELETE, path, "application/json", options).await
+        api_requests::delete_with(self.client, path, options).await
     }
 
     /// The objects of a resource; `None` if they cannot be listed.

@@ -9,9 +9,10 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::node_view::{NodeView, Taint};
+use super::node_view::NodeView;
 use super::zone::{Zone, ZoneState};
 use crate::pod_view::PodView;
+use crate::taints::Taint;
 use crate::{api_requests, pod_index};
 use keel::{Clock, Timestamp};
 use machinery::timestamp;

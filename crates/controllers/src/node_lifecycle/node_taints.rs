@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::node_view::{NodeView, Taint};
+use super::node_view::NodeView;
 use crate::api_requests;
+use crate::taints::Taint;
 use runtime::{Action, Client, Failure, Lister, Request};
 
 /// The conditions, the statuses that lead to a taint, and the keys of the taints.

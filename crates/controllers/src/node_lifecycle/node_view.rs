@@ -1,10 +1,11 @@
 //! [`NodeView`]: the fields of a node that the controllers of nodes read, and changes of its taints.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api_requests;
 use crate::metadata::Metadata;
+use crate::taints::Taint;
 use runtime::Client;
 
 /// See the [module documentation](self).
@@ -29,22 +30,6 @@ pub(crate) struct NodeSpec {
     pub taints: Vec<Taint>,
 }
 
-/// A taint.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Taint {
-    /// `node.kubernetes.io/not-ready`
-    pub key: String,
-    /// The value, often empty.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub value: String,
-    /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`
-    pub effect: String,
-    /// The time at which a `NoExecute` taint was added.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub time_added: Option<String>,
-}
-
 /// A part of the status.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -64,19 +49,6 @@ pub(crate) struct NodeCondition {
     pub status: String,
     /// The time of the last heartbeat.
     pub last_heartbeat_time: Option<String>,
-}
-
-impl Taint {
-    /// A taint without a value.
-    pub(crate) fn new(key: &str, effect: &str, time_added: Option<String>) -> Self {
-        let (key, effect) = (key.to_owned(), effect.to_owned());
-        Self { key, effect, time_added, ..Self::default() }
-    }
-
-    /// Whether this is the taint with this key and effect.
-    pub(crate) fn is(&self, key: &str, effect: &str) -> bool {
-        self.key == key && self.effect == effect
-    }
 }
 
 impl NodeView {

@@ -4,23 +4,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::status::SetStatus;
-use crate::adoption::HasMetadata;
-use crate::metadata::Metadata;
 use crate::pod_control::PodTemplate;
+use crate::workload::Workload;
 use machinery::json;
 use machinery::selector::LabelSelector;
 
 /// See the [module documentation](self).
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct SetView {
-    /// The metadata.
-    pub metadata: Metadata,
-    /// The spec.
-    pub spec: SetSpec,
-    /// The status.
-    #[serde(default)]
-    pub status: SetStatus,
-}
+pub(super) type SetView = Workload<SetSpec, SetStatus>;
 
 /// The spec of a set.
 #[derive(Debug, Clone, Deserialize)]
@@ -54,11 +44,5 @@ impl SetView {
             return LabelSelector::from_value(selector);
         }
         LabelSelector::from_value(&json!({"matchLabels": selector}))
-    }
-}
-
-impl HasMetadata for SetView {
-    fn metadata(&self) -> &Metadata {
-        &self.metadata
     }
 }

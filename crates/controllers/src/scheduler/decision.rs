@@ -101,14 +101,18 @@ impl DecisionContext<'_> {
         let total = self.cache.node_order().len();
         let mut message = diagnosis.message(total);
         let preemption = Preemption { cx: self, pod, state, diagnosis };
+        // The first part is that of the plugin DynamicResources for pods without resource claims.
+        let mut refuse = |why: &str| {
+            message += &format!(" no new claims to deallocate, preemption: {why}");
+        };
         let nomination = match preemption.run() {
             Outcome::Nominated { node, victims } => Nomination::Preempt { node, victims },
             Outcome::NotEligible(why) => {
-                message += &format!(" preemption: {why}");
+                refuse(why);
                 Nomination::Keep
             }
             Outcome::NotHelpful(why) => {
-                message += &format!(" preemption: {why}");
+                refuse(&why);
                 Nomination::Clear
             }
         };
@@ -252,7 +256,7 @@ mod tests {
         assert_eq!(
             decide(&cache, &Nominator::default(), &pod("p", "cpu=9")),
             "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s). \
-             preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+             no new claims to deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
         );
         let none = ClusterCache::default();
         let message = "no nodes available to schedule pods";
@@ -274,7 +278,7 @@ mod tests {
         assert_eq!(
             decide(&cache, &nominator, &pod_json(&spec("gone"))),
             "0/2 nodes are available: 2 node(s) didn't satisfy plugin(s) [NodeAffinity]. \
-             preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+             no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
         );
     }
 

@@ -12,7 +12,8 @@ use super::pod_wire::{
 };
 use super::resources::{ContainerRequests, PodRequests, Resources};
 use super::selectors::{PreferredNodes, Selector};
-use crate::node_matching::{NodeSelector, Toleration};
+use crate::node_matching::NodeSelector;
+use crate::taints::Toleration;
 use crate::time::to_timestamp;
 use keel::Timestamp;
 use runtime::ObjectKey;

@@ -8,7 +8,8 @@ use serde::Deserialize;
 use super::resources::ResourceList;
 use super::selectors::{PreferredNodes, Selector};
 use crate::metadata::OwnerReference;
-use crate::node_matching::{NodeSelector, Toleration};
+use crate::node_matching::NodeSelector;
+use crate::taints::Toleration;
 
 /// See the [module documentation](self).
 #[derive(Debug, Default, Deserialize)]

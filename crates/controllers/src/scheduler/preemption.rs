@@ -314,8 +314,8 @@ mod tests {
         let pod = PodInfo { can_preempt: false, ..prioritized("p", 10, "cpu=4") };
         assert_eq!(
             preempt(&cache, &Listers::empty(), &pod),
-            "0/1 nodes are available: 1 Insufficient cpu. preemption: not eligible due to \
-             preemptionPolicy=Never."
+            "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, \
+             preemption: not eligible due to preemptionPolicy=Never."
         );
     }
 }

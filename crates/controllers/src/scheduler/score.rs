@@ -11,7 +11,7 @@ pub(crate) mod pod_topology_spread;
 use super::cluster_cache::{ClusterCache, NodeId};
 use super::listers::Listers;
 use super::pod_info::{PodInfo, PodTraits};
-use crate::node_matching::Toleration;
+use crate::taints::Toleration;
 
 /// The highest score of one plugin.
 pub(crate) const MAX_SCORE: i64 = 100;

@@ -12,7 +12,7 @@ use super::listers::Listers;
 use super::node_info::NodeObject;
 use super::pod_info::{PodInfo, TraitInterner};
 use super::resources::{ResourceList, Resources};
-use crate::node_matching::Taint;
+use crate::taints::Taint;
 use runtime::informer::Item;
 
 fn list(text: &str) -> ResourceList {
@@ -36,7 +36,7 @@ pub(crate) fn node(name: &str, resources: &str) -> NodeObject {
 pub(crate) fn taint(text: &str) -> Taint {
     let (name, effect) = text.split_once(':').unwrap();
     let (key, value) = name.split_once('=').unwrap_or((name, ""));
-    Taint { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() }
+    Taint { value: value.to_owned(), ..Taint::new(key, effect, None) }
 }
 
 /// A pod with one container that requests resources such as `cpu=1`.

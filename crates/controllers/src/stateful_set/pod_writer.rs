@@ -51,11 +51,11 @@ enum Verb {
 
 impl Verb {
     /// The verb in messages and in reasons.
-    fn texts(self) -> (&'static str, &'static str) {
+    fn text(self) -> &'static str {
         match self {
-            Self::Create => ("create", "Create"),
-            Self::Update => ("update", "Update"),
-            Self::Delete => ("delete", "Delete"),
+            Self::Create => "Create",
+            Self::Update => "Update",
+            Self::Delete => "Delete",
         }
     }
 }
@@ -199,7 +199,7 @@ impl Rollout<'_> {
         let set = &self.set.metadata.name;
         match &created {
             Ok(_) => {
-                let message = format!("create Claim {name} Pod {pod} in StatefulSet {set} success");
+                let message = format!("Create Claim {name} Pod {pod} in StatefulSet {set} success");
                 self.record(EventType::Normal, "SuccessfulCreate", &message);
             }
             Err(error) if api_requests::has_reason(error, "AlreadyExists") => {}
@@ -207,7 +207,7 @@ impl Rollout<'_> {
             Err(error) => {
                 let error = api_requests::message(error);
                 let message = format!(
-                    "create Claim {name} for Pod {pod} in StatefulSet {set} failed error: {error}"
+                    "Create Claim {name} for Pod {pod} in StatefulSet {set} failed error: {error}"
                 );
                 self.record(EventType::Warning, "FailedCreate", &message);
             }
@@ -317,16 +317,16 @@ impl Rollout<'_> {
 
     fn record_pod(&self, verb: Verb, pod: &str, error: Option<&SetError>) {
         let set = &self.set.metadata.name;
-        let (verb, title) = verb.texts();
+        let verb = verb.text();
         match error {
             None => {
                 let message = format!("{verb} Pod {pod} in StatefulSet {set} successful");
-                self.record(EventType::Normal, &format!("Successful{title}"), &message);
+                self.record(EventType::Normal, &format!("Successful{verb}"), &message);
             }
             Some(error) => {
                 let message =
                     format!("{verb} Pod {pod} in StatefulSet {set} failed error: {error}");
-                self.record(EventType::Warning, &format!("Failed{title}"), &message);
+                self.record(EventType::Warning, &format!("Failed{verb}"), &message);
             }
         }
     }

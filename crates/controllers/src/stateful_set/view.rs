@@ -11,19 +11,11 @@ use crate::adoption::HasMetadata;
 use crate::int_or_string::{self, Rounding};
 use crate::metadata::Metadata;
 use crate::pod_view::PodStatusView;
+use crate::workload::Workload;
 use machinery::selector::LabelSelector;
 
 /// A StatefulSet.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct SetView {
-    /// The metadata.
-    pub metadata: Metadata,
-    /// The spec.
-    pub spec: SetSpec,
-    /// The status.
-    #[serde(default)]
-    pub status: SetStatus,
-}
+pub(super) type SetView = Workload<SetSpec, SetStatus>;
 
 /// The spec of a set.
 #[derive(Debug, Clone, Deserialize)]

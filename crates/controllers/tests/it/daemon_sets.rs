@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
+use crate::crash::{Crash, LastWrite};
 use crate::fake_node::FakeNode;
 use crate::objects::{PODS, names, template};
 use crate::plane::Plane;
@@ -334,7 +335,7 @@ async fn unused_revisions_are_deleted_beyond_the_limit() {
 async fn a_crash_after_any_write_leaves_one_pod_per_node() {
     let crashes = (1..=5).map(|writes| async move {
         let mut plane = plane(3).await;
-        plane.restart_until_crash(writes).await;
+        plane.restart_until(&Crash::after(writes, LastWrite::ResponseLost)).await;
         plane.create(SETS, &set(&json!({}))).await;
         for _ in 0..20 {
             NODE.step(&plane).await;

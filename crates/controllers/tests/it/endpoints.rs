@@ -1,5 +1,7 @@
 //! The `Endpoints` of services.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::endpoint_pods::{PODS, SERVICES, create_pod, create_service, run_pod, set_status};
@@ -85,6 +87,69 @@ async fn a_headless_service_has_host_names_and_may_publish_all_pods() {
     assert_eq!(endpoints["subsets"][0]["addresses"][0]["hostname"], "first");
     assert_eq!(endpoints["subsets"][0].get("ports"), None);
     assert_eq!(endpoints["metadata"]["labels"]["service.kubernetes.io/headless"], "");
+    plane.stop().await;
+}
+
+/// The number of addresses that are ready, and of others.
+fn count(endpoints: &Value) -> (usize, usize) {
+    let (ready, not_ready) = addresses(endpoints);
+    (ready.len(), not_ready.len())
+}
+
+/// Creates pods while the controllers are stopped.
+async fn run_pods(plane: &mut Plane, number: usize, is_ready: impl Fn(usize) -> bool) {
+    plane.stop_controllers().await;
+    for number in 0..number {
+        let ip = format!("10.1.{}.{}", number / 250, number % 250);
+        run_pod(plane, &format!("p{number}"), &ip, is_ready(number)).await;
+    }
+    plane.restart_controllers().await;
+}
+
+#[tokio::test]
+async fn changes_of_many_endpoints_are_written_together() {
+    let mut plane = Plane::start(&["endpoint"]).await;
+    create_service(&plane, "web", &json!({})).await;
+    run_pods(&mut plane, 150, |_| true).await;
+    let full = plane.until(PATH, |_, endpoints| count(endpoints) == (150, 0)).await;
+    set_status(&plane, "p0", &["10.1.0.0"], false).await;
+    set_status(&plane, "p1", &["10.1.0.1"], false).await;
+    // The first endpoints of another service are written at once: the cache shows both changes.
+    create_service(&plane, "other", &json!({})).await;
+    let other = "/api/v1/namespaces/default/endpoints/other";
+    plane.until(other, |_, endpoints| count(endpoints) == (148, 2)).await;
+    assert_eq!(plane.read(PATH).await, full);
+    plane.advance(Duration::from_millis(149));
+    assert_eq!(plane.read(PATH).await, full);
+    plane.advance(Duration::from_millis(1));
+    let next = plane.until(PATH, |_, endpoints| *endpoints != full).await;
+    assert_eq!(count(&next), (148, 2));
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn endpoints_that_are_up_to_date_are_not_written() {
+    let mut plane = Plane::start(&["endpoint"]).await;
+    let ports = json!([
+        {"name": "b", "port": 81, "targetPort": "web"},
+        {"name": "a", "port": 80, "targetPort": 8080},
+    ]);
+    create_service(&plane, "web", &json!({"ports": ports})).await;
+    // More than the 1000 addresses that endpoints have.
+    run_pods(&mut plane, 1004, |number| number % 3 != 0).await;
+    let full = plane.until(PATH, |_, endpoints| count(endpoints) == (669, 331)).await;
+    let annotations = &full["metadata"]["annotations"];
+    assert_eq!(annotations["endpoints.kubernetes.io/over-capacity"], "truncated");
+    plane.restart_controllers().await;
+    plane.controllers().wait_until_ready().await;
+    let is_reconciled = || {
+        let records = plane.controllers().manager().records("endpoints-controller");
+        records.iter().any(|record| record.request.name() == "web")
+    };
+    while !is_reconciled() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(plane.read(PATH).await["metadata"], full["metadata"]);
     plane.stop().await;
 }
 

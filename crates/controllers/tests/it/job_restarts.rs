@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use crate::crashes::CrashingPlane;
+use crate::crash::{Crash, LastWrite};
 use crate::jobs::{JOBS, end_pod, is_active, items, job};
 use crate::objects::PODS;
+use crate::plane::Plane;
 use keel::Entropy;
 use machinery::{Value, json};
 
@@ -15,22 +16,49 @@ const RESTARTS: u64 = 100;
 /// The number of polls without a change after which the clock is advanced, for delayed pods.
 const IDLE_POLLS: u32 = 20;
 
+/// A plane whose Job controller is killed again and again.
+struct CrashingPlane {
+    plane: Plane,
+    random: Entropy,
+    crash: Crash,
+    restarts: u64,
+}
+
+impl CrashingPlane {
+    async fn start() -> Self {
+        let mut plane = Plane::start(&["job"]).await;
+        plane.stop_controllers().await;
+        let crash = Crash::after(0, LastWrite::Answered);
+        Self { plane, random: Entropy::seeded(7), crash, restarts: 0 }
+    }
+
+    /// Starts controllers with empty caches after each crash. Of every second crash, the last write
+    /// was done, but its response was lost.
+    async fn restart_if_crashed(&mut self) {
+        if !self.crash.has_happened() {
+            return;
+        }
+        self.restarts += 1;
+        let last_write = match self.restarts % 2 {
+            0 => LastWrite::ResponseLost,
+            _ => LastWrite::Answered,
+        };
+        let writes = 1 + i64::try_from(self.random.below(6)).unwrap();
+        self.crash = Crash::after(writes, last_write);
+        self.plane.restart_until(&self.crash).await;
+    }
+}
+
 /// Runs one Job to its end. Returns its final state and its pods.
-async fn run_job(
-    plane: &mut CrashingPlane,
-    name: &str,
-    spec: &Value,
-    random: &Entropy,
-) -> [Value; 2] {
+async fn run_job(crashing: &mut CrashingPlane, name: &str, spec: &Value) -> [Value; 2] {
     let mut job = job(spec);
     job["metadata"]["name"] = name.into();
-    plane.create(JOBS, &job).await;
+    crashing.plane.create(JOBS, &job).await;
     let path = format!("{PODS}?labelSelector=job-name%3D{name}");
     let mut idle = 0;
     loop {
-        if plane.has_crashed() {
-            plane.restart(1 + i64::try_from(random.below(6)).unwrap()).await;
-        }
+        crashing.restart_if_crashed().await;
+        let CrashingPlane { plane, random, .. } = &*crashing;
         let found = plane.read(&format!("{JOBS}/{name}")).await;
         let pods = plane.read(&path).await;
         assert_never_too_many(spec, &found, &pods);
@@ -63,10 +91,9 @@ fn assert_never_too_many(spec: &Value, job: &Value, pods: &Value) {
 
 #[tokio::test]
 async fn a_killed_controller_counts_each_pod_once_and_never_creates_one_too_many() {
-    let mut plane = CrashingPlane::start(&["job"]).await;
-    let random = Entropy::seeded(7);
+    let mut crashing = CrashingPlane::start().await;
     let mut number = 0;
-    while plane.restarts() < RESTARTS {
+    while crashing.restarts < RESTARTS {
         number += 1;
         let mut spec = json!({"completions": 4, "parallelism": 3, "backoffLimit": 1000});
         if number % 2 == 0 {
@@ -75,7 +102,7 @@ async fn a_killed_controller_counts_each_pod_once_and_never_creates_one_too_many
         if number % 4 == 0 {
             spec["backoffLimitPerIndex"] = 1000.into();
         }
-        let [job, pods] = run_job(&mut plane, &format!("job-{number}"), &spec, &random).await;
+        let [job, pods] = run_job(&mut crashing, &format!("job-{number}"), &spec).await;
         let phase = |phase: &str| {
             let pods = items(&pods).iter();
             pods.filter(|pod| pod["status"]["phase"] == phase).count()
@@ -87,5 +114,5 @@ async fn a_killed_controller_counts_each_pod_once_and_never_creates_one_too_many
         assert_eq!(job["status"]["uncountedTerminatedPods"], json!({}));
     }
     assert!(number > 3, "too few jobs");
-    plane.stop().await;
+    crashing.plane.stop().await;
 }

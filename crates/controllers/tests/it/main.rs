@@ -9,7 +9,6 @@ mod endpoint_slices;
 mod endpoints;
 mod crash;
 mod plane;
-mod crashes;
 mod objects;
 mod service_accounts;
 mod starting;

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::crash;
+use crate::crash::Crash;
 use controllers::{ControllerManager, ControllerManagerOptions, MetricsApi, Selection};
 use keel::Entropy;
 use runtime::Connect;
@@ -50,13 +50,13 @@ impl Plane {
         self.restart_with(Arc::clone(&self.options.connect)).await;
     }
 
-    /// Restarts the controllers with a connection that breaks after this number of writes: the last
-    /// of them is done, but its response is lost, and later requests fail.
-    pub(crate) async fn restart_until_crash(&mut self, writes: usize) {
-        self.restart_with(crash::connect_until_crash(&self.env, writes)).await;
+    /// Restarts the controllers with connections that break at the crash.
+    pub(crate) async fn restart_until(&mut self, crash: &Crash) {
+        self.restart_with(crash.connect(&self.env)).await;
     }
 
-    async fn restart_with(&mut self, connect: Connect) {
+    /// Restarts the controllers with other connections.
+    pub(crate) async fn restart_with(&mut self, connect: Connect) {
         self.stop_controllers().await;
         let options = ControllerManagerOptions { connect, ..self.options.clone() };
         self.controllers = Some(ControllerManager::start(options));

@@ -117,7 +117,8 @@ async fn the_condition_says_why_a_pod_is_not_scheduled() {
     plane.merge("/api/v1/nodes/c", &taint).await;
     add_pod(&plane, "q", "6", json!({})).await;
     let message = "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu. \
-                   preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
+                   no new claims to deallocate, preemption: 0/3 nodes are available: \
+                   3 Preemption is not helpful for scheduling.";
     refused(&plane, "q", message).await;
     let event = event(&plane, "q", "FailedScheduling").await;
     assert_eq!((&event["message"], &event["type"]), (&json!(message), &json!("Warning")));

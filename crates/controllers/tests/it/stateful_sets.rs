@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
+use crate::crash::{Crash, LastWrite};
 use crate::fake_node::FakeNode;
 use crate::objects::{PODS, make_ready, names, template};
 use crate::plane::Plane;
@@ -113,7 +114,7 @@ async fn an_ordered_set_creates_each_pod_after_the_former_is_ready() {
     let found = until_complete(&plane, 2).await;
     assert_eq!(found["status"]["availableReplicas"], 2);
     assert_eq!(found["status"]["collisionCount"], 0);
-    until_message(&plane, "SuccessfulCreate", "create Pod web-0 in StatefulSet web successful")
+    until_message(&plane, "SuccessfulCreate", "Create Pod web-0 in StatefulSet web successful")
         .await;
     plane.stop().await;
 }
@@ -130,7 +131,7 @@ async fn an_ordered_set_deletes_the_last_pod_first() {
     assert!(!deleting(&plane.read(&format!("{PODS}/web-1")).await));
     until_complete(&plane, 1).await;
     assert_eq!(names(&plane.read(PODS).await), ["web-0"]);
-    until_message(&plane, "SuccessfulDelete", "delete Pod web-1 in StatefulSet web successful")
+    until_message(&plane, "SuccessfulDelete", "Delete Pod web-1 in StatefulSet web successful")
         .await;
     plane.stop().await;
 }
@@ -178,7 +179,7 @@ async fn each_pod_has_claims_of_its_own_which_stay() {
     let pod = plane.read(&format!("{PODS}/web-1")).await;
     let volume = json!({"name": "data", "persistentVolumeClaim": {"claimName": "data-web-1"}});
     assert_eq!(pod["spec"]["volumes"][0], volume);
-    let message = "create Claim data-web-0 Pod web-0 in StatefulSet web success";
+    let message = "Create Claim data-web-0 Pod web-0 in StatefulSet web success";
     until_message(&plane, "SuccessfulCreate", message).await;
 
     plane.merge(WEB, &json!({"spec": {"replicas": 1}})).await;
@@ -435,7 +436,7 @@ async fn a_refused_pod_is_shown_by_an_event_and_created_later() {
         })
         .await;
     let messages = messages(&plane, "FailedCreate").await;
-    let expected = "create Pod web-0 in StatefulSet web failed error: pods \"web-0\" is forbidden: \
+    let expected = "Create Pod web-0 in StatefulSet web failed error: pods \"web-0\" is forbidden: \
                     exceeded quota: none";
     assert!(messages[0].starts_with(expected), "{messages:?}");
     plane.delete(&format!("{quotas}/none")).await;
@@ -496,7 +497,7 @@ async fn a_crash_after_any_write_leaves_one_pod_per_ordinal() {
         plane.create(SETS, &set).await;
         until_complete(&plane, 3).await;
         let watch = watch_pods(&plane).await;
-        plane.restart_until_crash(writes).await;
+        plane.restart_until(&Crash::after(writes, LastWrite::ResponseLost)).await;
         let changed = plane.merge(WEB, &image("nginx:2")).await;
         for _ in 0..40 {
             NODE.step(&plane).await;

@@ -1,8 +1,20 @@
 //! Volumes and claims of simulated storage.
 
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Request, Response};
+use kube_client::client::Body;
 use serde_json::{Value, json};
+use tower_service::Service;
 
 use crate::plane::Plane;
+use apiserver::auth::authentication::User;
+use apiserver::in_process::InProcessClient;
+use runtime::client::{Connect, Identity};
+use testenv::TestEnv;
 
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
@@ -198,6 +210,65 @@ async fn a_claim_is_deleted_when_no_pod_uses_it() {
     plane.until(&format!("{CLAIMS}/c"), |code, _| code == 404).await;
     plane.until(&format!("{VOLUMES}/v"), |code, _| code == 404).await;
     plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_claim_of_a_pod_that_is_not_cached_yet_is_protected() {
+    let mut plane = Plane::start(&["pvc-protection"]).await;
+    let connect = connect_without_cached_pods(&plane);
+    plane.restart_with(connect).await;
+    create_claim(&plane, "used", "", "1Gi").await;
+    create_claim(&plane, "unused", "", "1Gi").await;
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n",
+        "containers": [{"name": "c", "image": "i"}],
+        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "used"}}]}});
+    plane.create(PODS, &pod).await;
+    plane.advance(Duration::from_secs(1));
+    let deleted_at = plane.clock().now();
+    plane.delete(&format!("{CLAIMS}/used")).await;
+    let is_reconciled = || {
+        let controllers = plane.controllers().manager();
+        let records = controllers.records("persistentvolumeclaim-protection-controller");
+        records.iter().any(|it| it.request.name() == "used" && it.at >= deleted_at)
+    };
+    while !is_reconciled() {
+        tokio::task::yield_now().await;
+    }
+    plane.delete(&format!("{CLAIMS}/unused")).await;
+    plane.until(&format!("{CLAIMS}/unused"), |code, _| code == 404).await;
+    assert_eq!(plane.get(&format!("{CLAIMS}/used")).await.0, 200);
+    plane.stop().await;
+}
+
+/// Connects controllers whose cache of pods stays empty.
+fn connect_without_cached_pods(env: &TestEnv) -> Connect {
+    let client = env.server().in_process_client();
+    Arc::new(move |identity: &Identity| {
+        let user = User::authenticated(&identity.user, "", identity.groups.clone());
+        kube_client::Client::new(WithoutCachedPods(client.for_user(user)), "default")
+    })
+}
+
+#[derive(Clone)]
+struct WithoutCachedPods(InProcessClient);
+
+impl Service<Request<Body>> for WithoutCachedPods {
+    type Response = Response<apiserver::http::body::Body>;
+    type Error = Infallible;
+    type Future = <InProcessClient as Service<Request<Body>>>::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Service::<Request<Body>>::poll_ready(&mut self.0, cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        if request.uri().path() == "/api/v1/pods" {
+            let query = request.uri().query().unwrap_or_default();
+            let uri = format!("/api/v1/pods?{query}&labelSelector=not-cached");
+            *request.uri_mut() = uri.parse().unwrap();
+        }
+        self.0.call(request)
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::text_reader;
+
 /// A part of a template.
 #[derive(Debug)]
 pub(super) enum Node {
@@ -276,7 +278,7 @@ impl<'a> Scanner<'a> {
                 let name = format!("${}", self.word(1));
                 Operand::Variable(name, self.fields())
             }
-            '"' => Operand::Literal(Value::String(self.quoted()?)),
+            '"' => Operand::Literal(Value::String(text_reader::quoted(&mut self.rest)?)),
             '`' => {
                 let (text, rest) = self.rest[1..].split_once('`').ok_or("unclosed string")?;
                 self.rest = rest;
@@ -308,27 +310,8 @@ impl<'a> Scanner<'a> {
 
     /// The letters and digits after the first `skipped` characters, which are ASCII.
     fn word(&mut self, skipped: usize) -> &'a str {
-        let text = &self.rest[skipped..];
-        let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
-        self.rest = &text[end..];
-        &text[..end]
-    }
-
-    fn quoted(&mut self) -> Result<String, String> {
-        let mut is_escaped = false;
-        for (i, c) in self.rest.char_indices().skip(1) {
-            match c {
-                _ if is_escaped => is_escaped = false,
-                '\\' => is_escaped = true,
-                '"' => {
-                    let (text, rest) = self.rest.split_at(i + 1);
-                    self.rest = rest;
-                    return serde_json::from_str(text).map_err(|error| format!("{text}: {error}"));
-                }
-                _ => {}
-            }
-        }
-        Err("unclosed string".to_owned())
+        self.rest = &self.rest[skipped..];
+        text_reader::word(&mut self.rest)
     }
 
     fn number(&mut self) -> Result<Value, String> {
@@ -342,10 +325,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn take(&mut self, token: &str) -> bool {
-        self.skip_spaces();
-        let rest = self.rest.strip_prefix(token);
-        self.rest = rest.unwrap_or(self.rest);
-        rest.is_some()
+        text_reader::take(&mut self.rest, token)
     }
 
     fn skip_spaces(&mut self) {

@@ -33,6 +33,9 @@ async fn a_bound_pod_becomes_running_by_one_write() {
     assert_eq!(container["restartCount"], 0);
     assert!(container["containerID"].as_str().unwrap().starts_with("simulated://"));
     assert_eq!(container["state"]["running"]["startedAt"], "2024-01-01T00:00:00Z");
+    let managers = pod["metadata"]["managedFields"].as_array().unwrap().iter();
+    let managers: Vec<_> = managers.filter_map(|it| it["manager"].as_str()).collect();
+    assert!(managers.contains(&"kubelet"), "{managers:?}");
     plane.stop().await;
 }
 

@@ -36,8 +36,8 @@ fn samples(values: &[i64]) -> Samples {
     values.iter().enumerate().map(|(index, value)| (format!("p{index}"), sample(value))).collect()
 }
 
-fn workload(pods: &[ScaledPod], current_replicas: i32) -> Workload<'_> {
-    Workload { current_replicas, tolerances: Tolerances::default(), pods, now: NOW }
+fn workload(pods: &[ScaledPod], current_replicas: i32) -> ScaledWorkload<'_> {
+    ScaledWorkload { current_replicas, tolerances: Tolerances::default(), pods, now: NOW }
 }
 
 /// The replicas and the utilization for pods in these states, whose first ones use `values` of a CPU
@@ -107,7 +107,7 @@ fn the_cpu_usage_of_a_starting_pod_counts_after_one_window() {
             sample.timestamp = NOW + Duration::from_secs(age);
         }
         let now = NOW + Duration::from_secs(age);
-        let workload = Workload { now, ..workload(&started, 2) };
+        let workload = ScaledWorkload { now, ..workload(&started, 2) };
         workload.for_utilization(samples, 50, "cpu", "").map(|it| it.replicas)
     };
     assert_eq!(found(29), Err(NO_METRICS.to_owned()));

@@ -3,10 +3,11 @@
 
 use std::borrow::Cow;
 
-use crate::node_matching::{NodeLabels, Taint, Toleration};
+use crate::node_matching::NodeLabels;
 use crate::scheduler::node_info::{NodeInfo, NodeObject};
 use crate::scheduler::pod_info::PodTraits;
 use crate::scheduler::rejection::{Plugin, Rejection};
+use crate::taints::{Taint, untolerated_taint};
 
 /// The taint of a node that is cordoned.
 const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
@@ -40,12 +41,8 @@ fn node_unschedulable(pod: &PodTraits, node: &NodeObject) -> Result<(), Rejectio
     if !node.is_unschedulable {
         return Ok(());
     }
-    let taint = Taint {
-        key: UNSCHEDULABLE_TAINT.to_owned(),
-        effect: "NoSchedule".to_owned(),
-        ..Taint::default()
-    };
-    if tolerates(&pod.tolerations, &taint) {
+    let taint = Taint::new(UNSCHEDULABLE_TAINT, "NoSchedule", None);
+    if pod.tolerations.iter().any(|toleration| toleration.tolerates(&taint)) {
         return Ok(());
     }
     Err(Rejection::unresolvable(Plugin::NodeUnschedulable, "node(s) were unschedulable"))
@@ -60,15 +57,7 @@ fn taint_toleration(pod: &PodTraits, node: &NodeObject) -> Result<(), Rejection>
 
 /// Whether the pod tolerates the taints of a node that prevent scheduling.
 pub(crate) fn tolerates_taints(pod: &PodTraits, node: &NodeObject) -> bool {
-    let mut taints = node.taints.iter();
-    taints.all(|taint| {
-        !matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
-            || tolerates(&pod.tolerations, taint)
-    })
-}
-
-fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
-    tolerations.iter().any(|toleration| toleration.tolerates(taint))
+    untolerated_taint(&node.taints, &pod.tolerations, &["NoSchedule", "NoExecute"]).is_none()
 }
 
 fn node_affinity(pod: &PodTraits, node: &NodeObject) -> Result<(), Rejection> {

@@ -1,0 +1,122 @@
+//! The run of a manager: caches, leadership, workers.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
+
+use tokio::net::TcpListener;
+
+use super::signals::Signals;
+use super::stop::StopOnDrop;
+use super::{Manager, ManagerError, ManagerState, caches};
+use crate::endpoint;
+use crate::leader_election::{Elector, Leadership};
+
+impl Manager {
+    /// Runs until it is stopped, by [`stop`](Self::stop) or a signal, or loses leadership. It runs
+    /// once.
+    pub async fn run(&self) -> Result<(), ManagerError> {
+        let shared = &self.0;
+        // Stops all tasks if this future is dropped.
+        let mut abandoned = StopOnDrop(Some(Arc::clone(shared)));
+        shared.check_names()?;
+        if let Some(election) = &shared.options.leader_election {
+            election.check().map_err(ManagerError::Election)?;
+        }
+        let signals = Signals::new(shared.options.handles_signals)?;
+        shared.listen().await?;
+        shared.start_caches();
+        let outcome = tokio::select! {
+            biased;
+            () = shared.asked_to_stop() => Ok(()),
+            () = signals.wait() => Ok(()),
+            error = shared.lead() => Err(error),
+        };
+        match &outcome {
+            Ok(()) => tracing::info!("stopping on request"),
+            Err(error) => tracing::error!(%error, "stopping"),
+        }
+        let stopped = shared.shut_down(outcome.is_ok()).await;
+        abandoned.0 = None;
+        outcome.and(stopped.map_err(ManagerError::UncleanStop))
+    }
+}
+
+impl ManagerState {
+    /// Metrics and records are identified by the name of their controller.
+    fn check_names(&self) -> Result<(), ManagerError> {
+        let mut names = BTreeSet::new();
+        let loops = self.loops();
+        let same = loops.iter().find(|control_loop| !names.insert(&control_loop.name));
+        same.map_or(Ok(()), |same| Err(ManagerError::SameName(same.name.clone())))
+    }
+
+    async fn listen(self: &Arc<Self>) -> Result<(), ManagerError> {
+        let Some(address) = self.options.endpoint else { return Ok(()) };
+        let failed = |source| ManagerError::Endpoint { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        self.address.send_replace(Some(listener.local_addr().map_err(failed)?));
+        let served = endpoint::serve(listener, Arc::clone(self), self.endpoint_tasks.clone());
+        self.endpoint_tasks.spawn("endpoint", served);
+        Ok(())
+    }
+
+    fn start_caches(&self) {
+        let factory = Arc::clone(&self.caches.factory);
+        self.readiness.add("caches", move || caches::all_complete(&factory));
+        self.caches.start();
+    }
+
+    /// Serves webhooks, if there are any, as leader or not.
+    async fn start_webhooks(&self) -> Result<(), ManagerError> {
+        let webhooks = self.webhooks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(webhooks) = webhooks else { return Ok(()) };
+        // Without the fence: a replica that is not the leader writes its certificates, too.
+        let client = self.raw_client.clone();
+        let address = webhooks.start(client, &self.options, &self.webhook_tasks).await?;
+        self.webhook_address.send_replace(Some(address));
+        Ok(())
+    }
+
+    /// Runs the workers until leadership is lost.
+    async fn lead(self: &Arc<Self>) -> ManagerError {
+        if let Err(error) = self.start_webhooks().await {
+            return error;
+        }
+        if self.caches.factory.wait_for_sync().await.is_err() {
+            // The caches were stopped, so a stop is under way.
+            return std::future::pending().await;
+        }
+        let Some(options) = self.options.leader_election.clone() else {
+            self.fence.open();
+            tracing::info!("caches are complete, work begins");
+            self.start_workers();
+            return std::future::pending().await;
+        };
+        let (clock, entropy) = (&self.options.clock, &self.options.entropy);
+        let elector = Elector::new(options, self.raw_client.clone(), clock, entropy, &self.fence);
+        let mut leadership = elector.leadership();
+        *self.leadership.lock().unwrap_or_else(PoisonError::into_inner) = Some(leadership.clone());
+        self.elector_tasks.spawn("elector", elector.run(self.elector_tasks.clone()));
+        // If the elector has ended, by a panic for example, leadership is lost.
+        if leadership.wait_for(|it| *it == Leadership::Leading).await.is_ok() {
+            self.start_workers();
+            let _ = leadership.wait_for(|it| *it != Leadership::Leading).await;
+        }
+        self.fence.close();
+        ManagerError::LeadershipLost
+    }
+
+    fn start_workers(&self) {
+        let mut loops = self.lock_loops();
+        loops.are_started = true;
+        for control_loop in &loops.all {
+            control_loop.start(&self.worker_tasks, &self.cache_tasks);
+        }
+        self.working.send_replace(true);
+    }
+
+    async fn asked_to_stop(&self) {
+        let mut stop = self.stop.subscribe();
+        let _ = stop.wait_for(|stop| *stop).await;
+    }
+}
