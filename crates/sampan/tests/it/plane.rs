@@ -104,6 +104,13 @@ impl Plane {
         Self::start(directory, &["--data-dir", data.to_str().unwrap()])
     }
 
+    /// A plane with its data below `directory`, all controllers and this number of simulated nodes.
+    pub(crate) fn embedded_alive(directory: &Path, nodes: usize) -> Self {
+        let data = directory.join("data");
+        let (data, nodes) = (data.to_str().unwrap(), nodes.to_string());
+        Self::start(directory, &["--data-dir", data, "--controllers", "*", "--nodes", &nodes])
+    }
+
     fn start(directory: &Path, arguments: &[&str]) -> Self {
         Self::launch(sampan(), directory, arguments)
     }
