@@ -11,6 +11,8 @@ mod crash;
 mod plane;
 mod crashes;
 mod objects;
+#[path = "../../../apiserver/tests/it/log.rs"]
+mod log;
 mod service_accounts;
 mod starting;
 mod fake_node;
@@ -31,3 +33,4 @@ mod daemon_sets;
 mod jobs;
 mod job_restarts;
 mod cron_jobs;
+mod contention;
