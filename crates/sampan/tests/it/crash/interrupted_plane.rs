@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A kill comes after a random number of events and a random time, so that it does not depend on the
-//! speed of the machine. `SAMPAN_CRASH_ROUNDS` is the number of kills of each test (default 3), and
+//! speed of the machine. A quarter of the starts is killed too. `SAMPAN_CRASH_ROUNDS` is the number of kills of each test (default 3), and
 //! `SAMPAN_CRASH_SEED` the seed of the random numbers (default 1).
 
 use std::collections::BTreeMap;
@@ -25,6 +25,8 @@ use machinery::{Value, json};
 
 /// The longest time between the last counted event and a kill, in microseconds.
 const MAX_DELAY: u64 = 5_000;
+/// The longest time between a start and a kill before the plane is ready, in microseconds.
+const MAX_START_DELAY: u64 = 100_000;
 /// The time in which a plane must finish its work.
 const LIMIT: Duration = Duration::from_secs(60);
 /// The interval at which the condition for the end is checked while there are no events.
@@ -97,7 +99,7 @@ impl InterruptedPlane {
     /// A plane whose pods and further collections are watched.
     fn start(watched: &[&'static str], kills: u64, seed: u64) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let plane = Plane::embedded_alive(directory.path(), 1);
+        let plane = Plane::embedded_alive(directory.path());
         let mut client = plane.client();
         let watches = [&[ALL_PODS], watched].concat().into_iter().map(|path| {
             let (_, list) = client.send("GET", path, None).unwrap();
@@ -200,7 +202,12 @@ impl InterruptedPlane {
         while let Ok((watch, event)) = self.incoming.try_recv() {
             self.observe(watch, event);
         }
-        let plane = Plane::embedded_alive(self.directory.path(), 1);
+        // A crash may be followed by another one before the plane is ready.
+        if self.entropy.below(4) == 0 {
+            let delay = Duration::from_micros(self.entropy.below(MAX_START_DELAY));
+            Plane::kill_at_start(self.directory.path(), || wait(delay));
+        }
+        let plane = Plane::embedded_alive(self.directory.path());
         self.client = plane.client();
         self.plane = Some(plane);
         self.resume_watches();
