@@ -110,7 +110,7 @@ fn is_complete(deployment: &Value) -> bool {
 /// The number of endpoints, if all of them are ready.
 fn ready_endpoints(slices: &Value) -> Option<usize> {
     let slices = slices["items"].as_array()?;
-    let endpoints = slices.iter().flat_map(|slice| slice["endpoints"].as_array());
+    let endpoints = slices.iter().filter_map(|slice| slice["endpoints"].as_array());
     let endpoints: Vec<_> = endpoints.flatten().collect();
     let are_ready = endpoints.iter().all(|endpoint| endpoint["conditions"]["ready"] == true);
     are_ready.then_some(endpoints.len())

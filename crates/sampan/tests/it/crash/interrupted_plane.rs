@@ -28,7 +28,7 @@ const MAX_DELAY: u64 = 5_000;
 /// The longest time between a start and a kill before the plane is ready, in microseconds.
 const MAX_START_DELAY: u64 = 100_000;
 /// The time in which a plane must finish its work.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 /// The interval at which the condition for the end is checked while there are no events.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// A pod that marks the end of the events of a round.
