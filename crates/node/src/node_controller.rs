@@ -1,8 +1,8 @@
 //! Registers the simulated nodes and keeps them alive.
 //!
-//! It promises that the first N nodes exist and that all simulated nodes have a status and a renewed
-//! Lease: every 10 seconds the Lease, every 5 minutes the conditions, and at once what is missing or
-//! wrong. A node that a user deletes is not registered again before the next start, as with a
+//! It promises that the first N nodes exist, that all simulated nodes have a complete status, and that
+//! their Leases are renewed every 10 seconds. Unlike kubelets, it does not write a status in which
+//! only the time of the heartbeat would change: the Lease is the heartbeat. A node that a user deletes is not registered again before the next start, as with a
 //! kubelet. It reads Nodes and Pods, and writes Nodes, their status, and Leases in `kube-node-lease`.
 
 use std::collections::HashMap;
@@ -25,7 +25,6 @@ use runtime::{Action, Client, Failure, Lister, Request};
 const LEASE_PERIOD: Duration = Duration::from_secs(10);
 /// 4 % of the period, as for kubelets, so that the renewals of many nodes do not coincide.
 const LEASE_JITTER_MILLIS: u64 = 400;
-const STATUS_PERIOD: Duration = Duration::from_mins(5);
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
 /// The context of [`reconcile`].
@@ -41,12 +40,11 @@ pub(crate) struct NodeContext {
     pub stages: Arc<Stages>,
 }
 
-/// The times of the next writes for a node.
+/// The time of the next renewal of a node's lease.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NodeState {
     uid: String,
     next_renewal: Timestamp,
-    next_heartbeat: Timestamp,
 }
 
 /// Registers or updates one node.
@@ -77,7 +75,10 @@ pub(crate) async fn reconcile(request: Request, cx: Arc<NodeContext>) -> Result<
     let Some(item) = cx.nodes.indexer().get(&request) else { return Ok(Action::Requeue) };
     let next = match cx.stages.play(StagedKind::Node, &item, &cx.functions(name)).await? {
         Played::Staged(wait) => wait.unwrap_or(renewal),
-        Played::Nothing => cx.update_status(&node).await?,
+        Played::Nothing => {
+            cx.update_status(&node).await?;
+            renewal
+        }
     };
     Ok(Action::RequeueAfter(renewal.min(next)))
 }
@@ -125,14 +126,7 @@ impl NodeContext {
         if state.uid == node.metadata.uid {
             return false;
         }
-        let ready = node.condition("Ready");
-        let last = ready.and_then(|ready| time::parse(ready.last_heartbeat_time.as_deref()?));
-        *state = NodeState {
-            uid: node.metadata.uid.clone(),
-            next_renewal: now,
-            // A node that was registered just now has a complete status.
-            next_heartbeat: last.map_or(now, |last| last + STATUS_PERIOD),
-        };
+        *state = NodeState { uid: node.metadata.uid.clone(), next_renewal: now };
         true
     }
 
@@ -159,25 +153,18 @@ impl NodeContext {
         Ok(period)
     }
 
-    /// Writes the status if it is incomplete or a heartbeat is due, and returns the time until the
-    /// next heartbeat.
-    async fn update_status(&self, node: &NodeView) -> Result<Duration, Failure> {
+    /// Writes the status if a part is missing or wrong.
+    async fn update_status(&self, node: &NodeView) -> Result<(), Failure> {
         let SimulatedNodesOptions { capacity, clock, .. } = &self.options;
-        let (name, now) = (&node.metadata.name, clock.now());
-        let left = self.state(name).next_heartbeat.since(now);
-        let mut status = node_object::status_patch(node, name, capacity, now);
-        if left.is_zero() {
-            status["conditions"] = json!(node_object::conditions(node, now));
-        }
+        let name = &node.metadata.name;
+        let status = node_object::status_patch(node, name, capacity, clock.now());
         if status.as_object().is_some_and(serde_json::Map::is_empty) {
-            return Ok(left);
+            return Ok(());
         }
         let path = format!("/api/v1/nodes/{name}/status");
         let patch = json!({"metadata": {"uid": node.metadata.uid}, "status": status});
         let patched = requests::patch(&self.client, &path, requests::STRATEGIC_MERGE, &patch).await;
-        requests::unless_outdated(patched)?;
-        self.change(name, |state| state.next_heartbeat = now + STATUS_PERIOD);
-        Ok(STATUS_PERIOD)
+        Ok(requests::unless_outdated(patched)?)
     }
 
     fn state(&self, name: &str) -> NodeState {

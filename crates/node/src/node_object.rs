@@ -86,8 +86,8 @@ pub(crate) fn registration(name: &str, capacity: &Capacity, now: Timestamp) -> V
     })
 }
 
-/// The changes of a node's status that are due before the next heartbeat: a part is missing, or
-/// another client has changed a condition. Empty if there are none.
+/// The changes of a node's status that are due: a part is missing, or another client has changed a
+/// condition. Empty if there are none.
 pub(crate) fn status_patch(
     node: &NodeView,
     name: &str,
@@ -142,7 +142,7 @@ fn node_info() -> Value {
 }
 
 /// All conditions of a healthy node at this time.
-pub(crate) fn conditions(node: &NodeView, now: Timestamp) -> Vec<NodeCondition> {
+fn conditions(node: &NodeView, now: Timestamp) -> Vec<NodeCondition> {
     let now = time::seconds(now);
     let all = HEALTHY.iter().chain(&[SIMULATED]);
     let all = all.map(|[type_, status, reason, message]| {

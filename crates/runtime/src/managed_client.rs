@@ -250,10 +250,12 @@ impl ManagedState {
         name: &str,
         request: Request<Body>,
     ) -> Result<Response<ResponseBody>, BoxError> {
-        let before = self.cache_updater.cached_version(target, name);
+        let before = self.cache_updater.cached(target, name);
         let response = self.send_write(request).await?;
         let (response, content) = ResponseContent::read(target, response).await?;
-        if let (Some(before), Some(ResponseContent::Object(item))) = (before, &content) {
+        if let (Some(before), Some(ResponseContent::Object(item) | ResponseContent::Stored(item))) =
+            (before, &content)
+        {
             self.contention.wrote(target, &before, item);
         }
         if let Some(content) = content {

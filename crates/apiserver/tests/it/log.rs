@@ -40,7 +40,8 @@ impl Log {
         assert!(logged.is_ok(), "waited for {texts:?} in {:?}", self.lines.0.lock().unwrap());
     }
 
-    fn has(&self, texts: &[&str]) -> bool {
+    /// Whether a line contains all of the texts.
+    pub(crate) fn has(&self, texts: &[&str]) -> bool {
         let lines = self.lines.0.lock().unwrap();
         lines.iter().any(|line| texts.iter().all(|it| line.contains(it)))
     }

@@ -2,6 +2,8 @@
 //!
 //! Upstream: `deployment/rolling.go`, `recreate.go`
 
+use std::sync::Arc;
+
 use super::Context;
 use super::proportions;
 use super::replica_sets::ReplicaSets;
@@ -86,7 +88,9 @@ impl Context {
             *size -= removed;
             left -= removed;
         }
-        let available: i32 = sets.all.iter().map(|set| set.status.available_replicas).sum();
+        // The status of a set that was just scaled down still counts the pods that it will delete.
+        let remaining = |set: &Arc<SetView>| set.status.available_replicas.min(set.replicas());
+        let available: i32 = sets.all.iter().map(remaining).sum();
         let mut surplus = (available - min_available).max(0);
         for size in &mut sizes {
             let removed = surplus.min(*size);

@@ -121,6 +121,36 @@ async fn a_rolling_update_keeps_the_limits_of_surge_and_availability() {
 }
 
 #[tokio::test]
+async fn the_status_of_a_set_that_was_scaled_down_does_not_count_as_available() {
+    let plane = Plane::start(&["deployment"]).await;
+    let mut web = deployment(6);
+    web["spec"]["strategy"] = json!({"rollingUpdate": {"maxSurge": 2, "maxUnavailable": 1}});
+    plane.create(DEPLOYMENTS, &web).await;
+    let sets = plane.until(SETS, |_, it| names(it).len() == 1).await;
+    let [old] = &names(&sets)[..] else { panic!("{sets}") };
+    let old_path = format!("{SETS}/{old}");
+    report_available(&plane, old, 6).await;
+    plane.until(WEB, |_, it| it["status"]["availableReplicas"] == 6).await;
+
+    plane.merge(WEB, &image("nginx:2")).await;
+    plane.until(&old_path, |_, it| it["spec"]["replicas"] == 5).await;
+    let sets = plane.read(SETS).await;
+    let new = names(&sets).into_iter().find(|name| name != old).unwrap();
+    // The old set has not deleted a pod yet.
+    report_available(&plane, &new, 2).await;
+    let found = plane.until(&old_path, |_, it| it["spec"]["replicas"] != 5).await;
+    assert_eq!(found["spec"]["replicas"], 3);
+    plane.stop().await;
+}
+
+/// Writes a status of a set, all of whose pods are available.
+async fn report_available(plane: &Plane, set: &str, count: u32) {
+    let status = json!({"replicas": count, "fullyLabeledReplicas": count, "readyReplicas": count,
+        "availableReplicas": count});
+    plane.merge(&format!("{SETS}/{set}/status"), &json!({"status": status})).await;
+}
+
+#[tokio::test]
 async fn a_rollback_reuses_the_replica_set_and_keeps_its_revisions() {
     let plane = plane().await;
     plane.create(DEPLOYMENTS, &deployment(2)).await;

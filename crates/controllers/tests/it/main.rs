@@ -10,6 +10,8 @@ mod endpoints;
 mod crash;
 mod plane;
 mod objects;
+#[path = "../../../apiserver/tests/it/log.rs"]
+mod log;
 mod service_accounts;
 mod starting;
 mod fake_node;
@@ -30,3 +32,4 @@ mod daemon_sets;
 mod jobs;
 mod job_restarts;
 mod cron_jobs;
+mod contention;

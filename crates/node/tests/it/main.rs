@@ -8,3 +8,4 @@ mod nodes;
 mod pods;
 mod stages;
 mod failure;
+mod idle;

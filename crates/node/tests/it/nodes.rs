@@ -28,7 +28,7 @@ async fn nodes_register_and_say_that_they_are_simulated() {
 }
 
 #[tokio::test]
-async fn a_lease_is_renewed_every_ten_seconds_and_the_status_every_five_minutes() {
+async fn a_lease_is_renewed_every_ten_seconds_and_a_changed_status_is_restored() {
     let plane = Plane::start(1, &["none"]).await;
     let lease = plane.until(LEASE, |code, _| code == 200).await;
     assert_eq!(lease["spec"]["leaseDurationSeconds"], 40);
@@ -42,13 +42,17 @@ async fn a_lease_is_renewed_every_ten_seconds_and_the_status_every_five_minutes(
     let node = plane.read("/api/v1/nodes/sampan-0").await;
     let heartbeat = &condition(&node, "Ready")["lastHeartbeatTime"];
     assert_eq!(*heartbeat, "2024-01-01T00:00:00Z");
-    plane.advance(Duration::from_secs(290));
+    let mut changed = node["status"]["conditions"].clone();
+    let changed_conditions = changed.as_array_mut().unwrap();
+    changed_conditions.iter_mut().find(|it| it["type"] == "Ready").unwrap()["status"] =
+        json!("Unknown");
+    let patch = json!({"status": {"conditions": changed}});
+    plane.merge("/api/v1/nodes/sampan-0/status", &patch).await;
     let node = plane
-        .until("/api/v1/nodes/sampan-0", |_, node| {
-            condition(node, "Ready")["lastHeartbeatTime"] == "2024-01-01T00:05:01Z"
-        })
+        .until("/api/v1/nodes/sampan-0", |_, node| condition(node, "Ready")["status"] == "True")
         .await;
-    assert_eq!(condition(&node, "Ready")["lastTransitionTime"], "2024-01-01T00:00:00Z");
+    assert_eq!(condition(&node, "Ready")["lastHeartbeatTime"], "2024-01-01T00:00:11Z");
+    assert_eq!(condition(&node, "Ready")["lastTransitionTime"], "2024-01-01T00:00:11Z");
     plane.stop().await;
 }
 

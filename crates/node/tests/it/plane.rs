@@ -20,15 +20,18 @@ pub(crate) struct Plane {
 impl Plane {
     /// A plane in memory with this number of nodes and these controllers.
     pub(crate) async fn start(count: usize, controllers: &[&str]) -> Self {
-        let roles = Arc::new(cluster::roles());
-        let builder = TestEnv::builder();
-        let env = builder.config(|config| config.authorizers.push(roles)).start().await;
+        let metrics_api = MetricsApi::default();
+        let builder = TestEnv::builder().config(|config| {
+            config.authorizers.push(Arc::new(cluster::roles()));
+            cluster::serve_metrics(config, &metrics_api);
+        });
+        let env = builder.start().await;
         let controllers = ControllerManager::start(ControllerManagerOptions {
             selection: Selection::parse(controllers).unwrap(),
             connect: cluster::connect(env.server().in_process_client()),
             root_ca: env.server().authority().to_owned(),
             signers: cluster::signers(env.server()),
-            metrics_api: MetricsApi::default(),
+            metrics_api,
             simulated_storage: true,
             clock: env.clock().clone(),
             entropy: Entropy::seeded(2),

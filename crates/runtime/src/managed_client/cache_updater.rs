@@ -35,12 +35,11 @@ pub(super) struct CacheUpdater {
 }
 
 impl CacheUpdater {
-    /// The version of the object `name` that a cache shows.
-    pub(super) fn cached_version(&self, target: &ResourcePath, name: &str) -> Option<String> {
+    /// The object `name` as a cache shows it.
+    pub(super) fn cached(&self, target: &ResourcePath, name: &str) -> Option<Item> {
         let key = target.key(name);
         let caches = self.caches(target);
-        let item = caches.iter().find_map(|(_, informer)| informer.indexer().get(&key))?;
-        Some(item.resource_version().to_owned())
+        caches.iter().find_map(|(_, informer)| informer.indexer().get(&key))
     }
 
     /// The object `name` was written, with this response.

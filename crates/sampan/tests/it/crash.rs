@@ -1,7 +1,14 @@
 //! A plane that is killed repeatedly under load: acknowledged writes are not lost, no revision is
-//! used twice, and a resumed watch has no gap.
+//! used twice, and a resumed watch has no gap. The controllers of a killed plane finish what they have
+//! begun.
 
 mod synced;
+mod interrupted_plane;
+mod pod_history;
+mod deployments;
+mod jobs;
+mod stateful_sets;
+mod namespaces;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -48,7 +55,7 @@ fn a_hundred_kills_lose_no_acknowledged_write() {
                 thread::spawn(move || write(client, ledger, index as u64, round, &stop))
             })
             .collect();
-        wait(5 + round * 7 % 40);
+        wait(Duration::from_millis(5 + round * 7 % 40));
         plane.kill();
         stop.store(true, Ordering::Relaxed);
         ledgers = writers.into_iter().map(|it| it.join().unwrap()).collect();
@@ -66,10 +73,10 @@ fn a_hundred_kills_lose_no_acknowledged_write() {
     assert!(missed.is_empty(), "the watch missed {missed:?}");
 }
 
-/// Lets the writers run. There is no condition to wait for: the kill comes at any point.
-fn wait(milliseconds: u64) {
+/// Lets the plane run. There is no condition to wait for: the kill comes at any point.
+fn wait(duration: Duration) {
     let (_sender, receiver) = std::sync::mpsc::channel::<()>();
-    let _ = receiver.recv_timeout(Duration::from_millis(milliseconds));
+    let _ = receiver.recv_timeout(duration);
 }
 
 /// Checks that no two writers, of this round or of earlier ones, got the same revision.

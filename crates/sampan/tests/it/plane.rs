@@ -104,26 +104,46 @@ impl Plane {
         Self::start(directory, &["--data-dir", data.to_str().unwrap()])
     }
 
+    /// A plane with its data below `directory`, all controllers and a simulated node.
+    pub(crate) fn embedded_alive(directory: &Path) -> Self {
+        let data = directory.join("data");
+        Self::start(directory, &["--data-dir", data.to_str().unwrap(), "--controllers", "*"])
+    }
+
+    /// Starts a plane like [`embedded_alive`](Self::embedded_alive), and kills it when `wait` returns,
+    /// possibly before it is ready.
+    pub(crate) fn kill_at_start(directory: &Path, wait: impl FnOnce()) {
+        let data = directory.join("data");
+        let arguments = ["--data-dir", data.to_str().unwrap(), "--controllers", "*"];
+        let mut process = Self::spawn(sampan(), directory, &arguments);
+        wait();
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+
     fn start(directory: &Path, arguments: &[&str]) -> Self {
         Self::launch(sampan(), directory, arguments)
     }
 
-    fn launch(mut program: Command, directory: &Path, arguments: &[&str]) -> Self {
-        let kubeconfig = directory.join("kubeconfig");
+    fn spawn(mut program: Command, directory: &Path, arguments: &[&str]) -> Child {
         let free_port = ["--listen", "127.0.0.1:0"];
         let listen: &[&str] = if arguments.contains(&"--listen") { &[] } else { &free_port };
         let bare = ["--controllers", "none", "--nodes", "0"];
         let components: &[&str] = if arguments.contains(&"--controllers") { &[] } else { &bare };
-        let mut process = program
+        program
             .args(["up", "--kubeconfig"])
-            .arg(&kubeconfig)
+            .arg(directory.join("kubeconfig"))
             .args(listen)
             .args(components)
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .unwrap();
+            .unwrap()
+    }
+
+    fn launch(program: Command, directory: &Path, arguments: &[&str]) -> Self {
+        let mut process = Self::spawn(program, directory, arguments);
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let mut url = String::new();
         loop {
@@ -134,7 +154,7 @@ impl Plane {
                 break;
             }
         }
-        Self { process, url, kubeconfig, directory: None }
+        Self { process, url, kubeconfig: directory.join("kubeconfig"), directory: None }
     }
 
     /// A client with the kubeconfig's credentials.
