@@ -72,6 +72,9 @@ pub struct Config {
     pub enabled_plugins: Vec<String>,
     /// Default admission plugins that are disabled.
     pub disabled_plugins: Vec<String>,
+    /// The versions of built-in kinds that are served, if that is not the default: pairs such as
+    /// `api/beta=true`, as in kube-apiserver's `--runtime-config`.
+    pub runtime_config: Vec<String>,
     /// Whether the service account of a pod must exist, as in Kubernetes. Set it if a controller
     /// creates the account `default` of each namespace.
     pub require_service_accounts: bool,
@@ -103,6 +106,7 @@ impl Default for Config {
             service_cidr: "10.0.0.0/24".to_owned(),
             enabled_plugins: Vec::new(),
             disabled_plugins: Vec::new(),
+            runtime_config: Vec::new(),
             require_service_accounts: false,
             in_process_services: InProcessServices::default(),
             max_reads: 400,

@@ -47,6 +47,7 @@ use crate::storage::service_resolver::ResolvedServices;
 use bootstrap::kubernetes_endpoints;
 use bootstrap::kubernetes_endpoints::InvalidAdvertiseAddress;
 use keel::{Entropy, Offload, Tasks, UncleanStop};
+use kinds::runtime_config::{RuntimeConfig, RuntimeConfigError};
 use schema::PatternPool;
 use signing_keys::SigningKeys;
 use store::{Embedded, Memory, Options, Store};
@@ -106,6 +107,9 @@ pub enum Error {
     /// Choose other plugins.
     #[error("cannot use these admission plugins")]
     Plugins(#[from] PluginSelectionError),
+    /// Choose other versions.
+    #[error("cannot use this runtime configuration")]
+    RuntimeConfig(#[from] RuntimeConfigError),
     /// See [`bootstrap::Error`].
     #[error("cannot prepare the plane")]
     Bootstrap(#[from] bootstrap::Error),
@@ -140,6 +144,8 @@ impl Server {
             &config.disabled_plugins,
             config.require_service_accounts,
         )?;
+        let mut builtin = kinds::table::builtin();
+        RuntimeConfig::parse(&config.runtime_config)?.apply(&mut builtin)?;
         let service_allocator = ServiceAllocator::new(&config.service_cidr)?;
         kubernetes_endpoints::check_address(config.advertise_address)?;
         let listener = match config.listen {
@@ -154,6 +160,7 @@ impl Server {
             store_tasks: store_tasks.clone(),
             tasks: tasks.clone(),
             plugins,
+            builtin,
             service_allocator,
             advertised: address
                 .and_then(|it| kubernetes_endpoints::advertised(config.advertise_address, it)),
@@ -322,6 +329,7 @@ struct PlaneParts {
     store_tasks: Tasks,
     tasks: Tasks,
     plugins: Plugins,
+    builtin: Vec<Resource>,
     service_allocator: ServiceAllocator,
     advertised: Option<SocketAddr>,
 }
@@ -329,9 +337,9 @@ struct PlaneParts {
 /// Creates a plane and its initial objects. It does not listen yet.
 async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<Arc<Chain>, Error> {
     let Keys { authority, signer } = keys;
-    let PlaneParts { store, store_tasks, tasks, plugins, service_allocator, advertised } = parts;
+    let PlaneParts { store, store_tasks, tasks, plugins, builtin, service_allocator, advertised } =
+        parts;
     let mut metrics = Registry::default();
-    let builtin = kinds::table::builtin();
     let cache = start_cache(config, &builtin, &store, &store_tasks).await?;
     let catalog = builtin_catalog(builtin, &cache, &service_allocator, &config.entropy);
     let storage = Arc::new(Storage {

@@ -3,11 +3,11 @@
 use crate::{
     admissionregistration, apiextensions, apiregistration, apps, authentication, authorization,
     autoscaling, batch, certificates, coordination, core, discovery, flowcontrol, networking, node,
-    policy, rbac, resource, scheduling, storage,
+    policy, rbac, resource, scheduling, storage, storagemigration,
 };
 use types::resource::{Columns, Conventions, Resource, Selectable, Shape, Strategy, Version};
 
-/// All built-in kinds. Discovery sorts them.
+/// All built-in kinds, also those that are not served by default. Discovery sorts them.
 pub fn builtin() -> Vec<Resource> {
     let kinds = vec![
         core::binding::resource(),
@@ -53,6 +53,7 @@ pub fn builtin() -> Vec<Resource> {
         storage::csi_driver::resource(),
         storage::csi_node::resource(),
         storage::csi_storage_capacity::resource(),
+        storagemigration::storage_version_migration::resource(),
         admissionregistration::mutating_webhook_configuration::resource(),
         admissionregistration::validating_webhook_configuration::resource(),
         admissionregistration::validating_admission_policy::resource(),
