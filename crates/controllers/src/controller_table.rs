@@ -39,6 +39,7 @@ pub const CONTROLLERS: &[&ControllerDescriptor] = &[
     &crate::garbage_collector::CONTROLLER,
     &crate::namespace::CONTROLLER,
     &crate::ttl_after_finished::CONTROLLER,
+    &crate::storage_version_migrator::CONTROLLER,
     &crate::node_lifecycle::CONTROLLER,
     &crate::taint_eviction::CONTROLLER,
     &crate::pod_garbage_collector::CONTROLLER,

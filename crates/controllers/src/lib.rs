@@ -28,6 +28,7 @@ mod resource_discovery;
 mod garbage_collector;
 mod namespace;
 mod ttl_after_finished;
+mod storage_version_migrator;
 mod pod_index;
 mod node_lifecycle;
 mod taint_eviction;

@@ -25,6 +25,7 @@ mod disruption;
 mod autoscaling;
 mod volumes;
 mod quotas;
+mod storage_migrations;
 mod custom_metrics;
 mod stateful_sets;
 mod daemon_sets;
