@@ -18,6 +18,9 @@ use runtime::{Manager, ManagerOptions};
 /// The time limit for the controllers to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The duration of a reconcile after which its controller is not healthy.
+const STUCK_AFTER: Duration = Duration::from_mins(30);
+
 /// The user that fills the shared caches.
 pub(crate) fn cache_identity() -> Identity {
     Identity { user: "system:kube-controller-manager".to_owned(), groups: Vec::new() }
@@ -78,6 +81,7 @@ impl ControllerManager {
                 shared_discovery: Arc::clone(&shared_discovery),
             });
         }
+        manager.check_reconciles(STUCK_AFTER);
         let running = manager.clone();
         let run = tasks.spawn("controllers", async move {
             if let Err(error) = running.run().await {

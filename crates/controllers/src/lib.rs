@@ -16,6 +16,7 @@ pub mod signers;
 pub mod selection;
 mod api_requests;
 mod time;
+mod exposition;
 mod metadata;
 mod pod_view;
 mod slow_start;

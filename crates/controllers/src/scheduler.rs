@@ -30,6 +30,7 @@ mod preemption;
 mod decision;
 mod queue;
 mod requeue;
+mod metrics;
 mod state;
 mod handlers;
 mod bind;
@@ -51,6 +52,7 @@ use handlers::{SharedState, add_handlers};
 use keel::Tasks;
 use listers::Listers;
 use machinery::PolicyRule;
+use metrics::AttemptResult;
 use pod_info::SCHEDULER_NAME;
 use queue::QueuedPod;
 use runtime::informer::HasSynced;
@@ -90,6 +92,8 @@ fn start(cx: &ControllerContext) {
         pods: Arc::clone(cx.manager.informer::<Pod>().indexer()),
         claims,
     };
+    let measured = Arc::clone(&shared);
+    cx.manager.add_metrics(move || measured.metrics.text(&measured.lock()));
     let tasks = cx.tasks().child("scheduler");
     let scheduler = Scheduler {
         shared,
@@ -98,12 +102,16 @@ fn start(cx: &ControllerContext) {
         tasks: tasks.clone(),
     };
     let stop = tasks.shutdown();
-    tasks.spawn("decisions", async move {
+    let run = tasks.spawn("decisions", async move {
         tokio::select! {
             biased;
             () = stop => {}
             () = scheduler.run(synced) => {}
         }
+    });
+    cx.manager.health().add(cx.name, move || match run.is_finished() {
+        true => Err("the scheduling loop has ended".to_owned()),
+        false => Ok(()),
     });
 }
 
@@ -157,6 +165,7 @@ impl Scheduler {
             Decision::Unschedulable { message, nomination, .. } => {
                 self.tasks.spawn("report", async move {
                     let info = &pod.info;
+                    binder.observe(&pod, AttemptResult::Unschedulable);
                     binder.report(info, "Unschedulable", &message, &nomination).await;
                     binder.end_report(info);
                     if let Nomination::Preempt { node, victims } = nomination {

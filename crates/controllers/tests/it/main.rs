@@ -26,6 +26,7 @@ mod autoscaling;
 mod volumes;
 mod quotas;
 mod storage_migrations;
+mod component_metrics;
 mod custom_metrics;
 mod stateful_sets;
 mod daemon_sets;
