@@ -78,6 +78,12 @@ pub struct Config {
     /// Whether the service account of a pod must exist, as in Kubernetes. Set it if a controller
     /// creates the account `default` of each namespace.
     pub require_service_accounts: bool,
+    /// Whether the server writes the usage of resource quotas to their status. They are enforced in
+    /// any case.
+    pub writes_quota_status: bool,
+    /// Whether the server checks the types of validating admission policies, and writes the result to
+    /// their status.
+    pub writes_policy_status: bool,
     /// The services that are functions of this process, for aggregated APIs.
     pub in_process_services: InProcessServices,
     /// The maximum number of concurrent reads.
@@ -108,6 +114,8 @@ impl Default for Config {
             disabled_plugins: Vec::new(),
             runtime_config: Vec::new(),
             require_service_accounts: false,
+            writes_quota_status: true,
+            writes_policy_status: true,
             in_process_services: InProcessServices::default(),
             max_reads: 400,
             max_writes: 200,

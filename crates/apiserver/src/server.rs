@@ -12,7 +12,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::admission;
 use crate::admission::{Admission, PluginSelectionError, Plugins};
@@ -44,8 +44,8 @@ use crate::storage::catalog::{Catalog, ServedResource};
 use crate::storage::conversion::ConversionMetrics;
 use crate::storage::hooks::Hooks;
 use crate::storage::service_resolver::ResolvedServices;
-use bootstrap::kubernetes_endpoints;
 use bootstrap::kubernetes_endpoints::InvalidAdvertiseAddress;
+use bootstrap::{kubernetes_endpoints, legacy_token_tracking};
 use keel::{Entropy, Offload, Tasks, UncleanStop};
 use kinds::runtime_config::{RuntimeConfig, RuntimeConfigError};
 use schema::PatternPool;
@@ -287,6 +287,9 @@ async fn close(
     stopped.and(store_tasks.stop(STOP_TIMEOUT).await)
 }
 
+/// The number of secrets that wait for the label with the date of their use.
+const USED_SECRETS: usize = 64;
+
 /// The subdirectory of the store in the data directory.
 const STORE_DIRECTORY: &str = "store";
 
@@ -362,7 +365,8 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         Identity { certificate: front_proxy.certificate.into(), key: front_proxy.key.into() };
     let authorizers = Authorizers::new(&config.authorizers);
     let admission = Admission::new(plugins, authorizers.clone(), &mut metrics);
-    let authenticator = Authenticator { tokens: config.tokens.clone(), signer };
+    let (used_secrets, uses) = mpsc::channel(USED_SECRETS);
+    let authenticator = Authenticator { tokens: config.tokens.clone(), signer, used_secrets };
     let chain = Arc::new_cyclic(|chain: &Weak<Chain>| {
         let loopback = LoopbackClient::new(Weak::clone(chain) as Weak<dyn Handler>);
         let plane = Plane {
@@ -387,7 +391,9 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         };
         Chain { plane: Arc::new(plane) }
     });
-    start_tasks(&chain.plane).await?;
+    start_tasks(&chain.plane, config).await?;
+    let tracking = legacy_token_tracking::label_used_secrets(Arc::clone(&chain.plane), uses);
+    chain.plane.storage.tasks.spawn("legacy-token-tracking", tracking);
     Ok(chain)
 }
 
@@ -433,17 +439,21 @@ fn builtin_catalog(
 }
 
 /// Starts the background tasks, and creates the objects that every plane has.
-async fn start_tasks(plane: &Arc<Plane>) -> Result<(), Error> {
+async fn start_tasks(plane: &Arc<Plane>, config: &Config) -> Result<(), Error> {
     let (storage, client) = (&plane.storage, &plane.loopback);
     crd::start(storage, client.clone());
     bootstrap::bootstrap(plane).await?;
-    let admission = Arc::clone(&plane.admission);
-    let quotas =
-        admission::run_quota_status_controller(Arc::clone(storage), admission, client.clone());
-    let policies = admission::run_policy_status_controller(Arc::clone(storage), client.clone());
     storage.tasks.spawn("system-objects", bootstrap::maintain(Arc::clone(plane)));
-    storage.tasks.spawn("quotas", quotas);
-    storage.tasks.spawn("policies", policies);
+    if config.writes_quota_status {
+        let admission = Arc::clone(&plane.admission);
+        let quotas =
+            admission::run_quota_status_controller(Arc::clone(storage), admission, client.clone());
+        storage.tasks.spawn("quotas", quotas);
+    }
+    if config.writes_policy_status {
+        let policies = admission::run_policy_status_controller(Arc::clone(storage), client.clone());
+        storage.tasks.spawn("policies", policies);
+    }
     Ok(())
 }
 

@@ -46,6 +46,7 @@ pub const CONTROLLERS: &[&ControllerDescriptor] = &[
     &crate::scheduler::CONTROLLER,
     &crate::service_account::CONTROLLER,
     &crate::service_account_token::CONTROLLER,
+    &crate::legacy_token_cleaner::CONTROLLER,
     &crate::root_ca_publisher::CONTROLLER,
     &crate::endpoints::CONTROLLER,
     &crate::endpoint_slice::CONTROLLER,

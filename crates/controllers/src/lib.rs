@@ -37,6 +37,7 @@ mod pod_garbage_collector;
 mod scheduler;
 mod service_account;
 mod service_account_token;
+mod legacy_token_cleaner;
 mod root_ca_publisher;
 mod service_view;
 mod endpoint_pod;
