@@ -72,9 +72,18 @@ pub struct Config {
     pub enabled_plugins: Vec<String>,
     /// Default admission plugins that are disabled.
     pub disabled_plugins: Vec<String>,
+    /// The versions of built-in kinds that are served, if that is not the default: pairs such as
+    /// `api/beta=true`, as in kube-apiserver's `--runtime-config`.
+    pub runtime_config: Vec<String>,
     /// Whether the service account of a pod must exist, as in Kubernetes. Set it if a controller
     /// creates the account `default` of each namespace.
     pub require_service_accounts: bool,
+    /// Whether the server writes the usage of resource quotas to their status. They are enforced in
+    /// any case.
+    pub writes_quota_status: bool,
+    /// Whether the server checks the types of validating admission policies, and writes the result to
+    /// their status.
+    pub writes_policy_status: bool,
     /// The services that are functions of this process, for aggregated APIs.
     pub in_process_services: InProcessServices,
     /// The maximum number of concurrent reads.
@@ -103,7 +112,10 @@ impl Default for Config {
             service_cidr: "10.0.0.0/24".to_owned(),
             enabled_plugins: Vec::new(),
             disabled_plugins: Vec::new(),
+            runtime_config: Vec::new(),
             require_service_accounts: false,
+            writes_quota_status: true,
+            writes_policy_status: true,
             in_process_services: InProcessServices::default(),
             max_reads: 400,
             max_writes: 200,

@@ -82,7 +82,7 @@ impl Plane {
     }
 
     /// The state of an object that a token refers to, such as its pod; None if it does not exist.
-    fn find_referenced(
+    pub(crate) fn find_referenced(
         &self,
         resource: &str,
         namespace: &str,

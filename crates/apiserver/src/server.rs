@@ -12,7 +12,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::admission;
 use crate::admission::{Admission, PluginSelectionError, Plugins};
@@ -44,9 +44,10 @@ use crate::storage::catalog::{Catalog, ServedResource};
 use crate::storage::conversion::ConversionMetrics;
 use crate::storage::hooks::Hooks;
 use crate::storage::service_resolver::ResolvedServices;
-use bootstrap::kubernetes_endpoints;
 use bootstrap::kubernetes_endpoints::InvalidAdvertiseAddress;
+use bootstrap::{kubernetes_endpoints, legacy_token_tracking};
 use keel::{Entropy, Offload, Tasks, UncleanStop};
+use kinds::runtime_config::{RuntimeConfig, RuntimeConfigError};
 use schema::PatternPool;
 use signing_keys::SigningKeys;
 use store::{Embedded, Memory, Options, Store};
@@ -106,6 +107,9 @@ pub enum Error {
     /// Choose other plugins.
     #[error("cannot use these admission plugins")]
     Plugins(#[from] PluginSelectionError),
+    /// Choose other versions.
+    #[error("cannot use this runtime configuration")]
+    RuntimeConfig(#[from] RuntimeConfigError),
     /// See [`bootstrap::Error`].
     #[error("cannot prepare the plane")]
     Bootstrap(#[from] bootstrap::Error),
@@ -140,6 +144,8 @@ impl Server {
             &config.disabled_plugins,
             config.require_service_accounts,
         )?;
+        let mut builtin = kinds::table::builtin();
+        RuntimeConfig::parse(&config.runtime_config)?.apply(&mut builtin)?;
         let service_allocator = ServiceAllocator::new(&config.service_cidr)?;
         kubernetes_endpoints::check_address(config.advertise_address)?;
         let listener = match config.listen {
@@ -154,6 +160,7 @@ impl Server {
             store_tasks: store_tasks.clone(),
             tasks: tasks.clone(),
             plugins,
+            builtin,
             service_allocator,
             advertised: address
                 .and_then(|it| kubernetes_endpoints::advertised(config.advertise_address, it)),
@@ -280,6 +287,9 @@ async fn close(
     stopped.and(store_tasks.stop(STOP_TIMEOUT).await)
 }
 
+/// The number of secrets that wait for the label with the date of their use.
+const USED_SECRETS: usize = 64;
+
 /// The subdirectory of the store in the data directory.
 const STORE_DIRECTORY: &str = "store";
 
@@ -322,6 +332,7 @@ struct PlaneParts {
     store_tasks: Tasks,
     tasks: Tasks,
     plugins: Plugins,
+    builtin: Vec<Resource>,
     service_allocator: ServiceAllocator,
     advertised: Option<SocketAddr>,
 }
@@ -329,9 +340,9 @@ struct PlaneParts {
 /// Creates a plane and its initial objects. It does not listen yet.
 async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<Arc<Chain>, Error> {
     let Keys { authority, signer } = keys;
-    let PlaneParts { store, store_tasks, tasks, plugins, service_allocator, advertised } = parts;
+    let PlaneParts { store, store_tasks, tasks, plugins, builtin, service_allocator, advertised } =
+        parts;
     let mut metrics = Registry::default();
-    let builtin = kinds::table::builtin();
     let cache = start_cache(config, &builtin, &store, &store_tasks).await?;
     let catalog = builtin_catalog(builtin, &cache, &service_allocator, &config.entropy);
     let storage = Arc::new(Storage {
@@ -354,7 +365,8 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         Identity { certificate: front_proxy.certificate.into(), key: front_proxy.key.into() };
     let authorizers = Authorizers::new(&config.authorizers);
     let admission = Admission::new(plugins, authorizers.clone(), &mut metrics);
-    let authenticator = Authenticator { tokens: config.tokens.clone(), signer };
+    let (used_secrets, uses) = mpsc::channel(USED_SECRETS);
+    let authenticator = Authenticator { tokens: config.tokens.clone(), signer, used_secrets };
     let chain = Arc::new_cyclic(|chain: &Weak<Chain>| {
         let loopback = LoopbackClient::new(Weak::clone(chain) as Weak<dyn Handler>);
         let plane = Plane {
@@ -379,7 +391,9 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         };
         Chain { plane: Arc::new(plane) }
     });
-    start_tasks(&chain.plane).await?;
+    start_tasks(&chain.plane, config).await?;
+    let tracking = legacy_token_tracking::label_used_secrets(Arc::clone(&chain.plane), uses);
+    chain.plane.storage.tasks.spawn("legacy-token-tracking", tracking);
     Ok(chain)
 }
 
@@ -425,17 +439,21 @@ fn builtin_catalog(
 }
 
 /// Starts the background tasks, and creates the objects that every plane has.
-async fn start_tasks(plane: &Arc<Plane>) -> Result<(), Error> {
+async fn start_tasks(plane: &Arc<Plane>, config: &Config) -> Result<(), Error> {
     let (storage, client) = (&plane.storage, &plane.loopback);
     crd::start(storage, client.clone());
     bootstrap::bootstrap(plane).await?;
-    let admission = Arc::clone(&plane.admission);
-    let quotas =
-        admission::run_quota_status_controller(Arc::clone(storage), admission, client.clone());
-    let policies = admission::run_policy_status_controller(Arc::clone(storage), client.clone());
     storage.tasks.spawn("system-objects", bootstrap::maintain(Arc::clone(plane)));
-    storage.tasks.spawn("quotas", quotas);
-    storage.tasks.spawn("policies", policies);
+    if config.writes_quota_status {
+        let admission = Arc::clone(&plane.admission);
+        let quotas =
+            admission::run_quota_status_controller(Arc::clone(storage), admission, client.clone());
+        storage.tasks.spawn("quotas", quotas);
+    }
+    if config.writes_policy_status {
+        let policies = admission::run_policy_status_controller(Arc::clone(storage), client.clone());
+        storage.tasks.spawn("policies", policies);
+    }
     Ok(())
 }
 

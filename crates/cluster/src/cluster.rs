@@ -10,6 +10,7 @@ use crate::connect::connect;
 use crate::server_functions::{serve_metrics, signers};
 use apiserver::auth::authorization::fixed_roles::FixedRoles;
 use apiserver::{Config, Server, server};
+use controllers::selection::{RESOURCE_QUOTA, VALIDATING_ADMISSION_POLICY_STATUS};
 use controllers::{ControllerManager, ControllerManagerOptions, MetricsApi, Selection};
 use keel::{Clock, Entropy, UncleanStop};
 use node::{Capacity, SimulatedNodes, SimulatedNodesOptions};
@@ -64,6 +65,9 @@ impl Cluster {
         let metrics_api = MetricsApi::default();
         config.authorizers.insert(0, Arc::new(roles()));
         config.require_service_accounts |= controllers.includes("serviceaccount-controller");
+        config.writes_quota_status &= controllers.is_on_in_server(RESOURCE_QUOTA);
+        config.writes_policy_status &=
+            controllers.is_on_in_server(VALIDATING_ADMISSION_POLICY_STATUS);
         serve_metrics(&mut config, &metrics_api);
         let (clock, entropy) = (config.clock.clone(), config.entropy.clone());
         let server = Server::start(config).await?;

@@ -17,6 +17,9 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// The program of all controllers but the scheduler.
 pub(crate) const PROGRAM: &str = "kube-controller-manager";
 
+/// The duration of a reconcile after which its controller is not healthy.
+const STUCK_AFTER: Duration = Duration::from_mins(30);
+
 /// The user that fills the shared caches.
 pub(crate) fn cache_identity() -> Identity {
     Identity::user("system:kube-controller-manager", PROGRAM)
@@ -74,6 +77,7 @@ impl ControllerManager {
                     shared_discovery: Arc::clone(&shared_discovery),
                 });
             }
+            manager.check_reconciles(STUCK_AFTER);
         };
         let server = reader.clone();
         let running = BackgroundManager::start("controllers", server, manager_options, add);

@@ -25,20 +25,24 @@ mod requests;
 mod worker;
 
 use std::collections::HashSet;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
+use crate::exposition::{append_head, append_sample};
 use crate::resource_discovery::ResourceDiscovery;
 use graph::{Effects, Graph, InvalidReference, ResourceId, Work};
 use machinery::PolicyRule;
 use monitors::Monitors;
 use runtime::informer::WorkQueue;
-use runtime::informer::work_queue::{JobOutcome, QueueOptions, RateLimits};
+use runtime::informer::work_queue::{JobOutcome, RateLimits};
 use runtime::recorder::{EventType, Recorder};
 use runtime::{Client, Manager};
 use worker::Outcome;
@@ -73,39 +77,47 @@ struct GarbageCollector {
     merged_only: Mutex<HashSet<ResourceId>>,
     /// Whether the graph has the objects of all resources that are known.
     is_synced: watch::Sender<bool>,
+    /// The number of resources that could not be listed at first, and of discoveries with failures.
+    sync_errors: AtomicU64,
 }
 
 fn start(cx: &ControllerContext) {
     let limits =
         RateLimits { interval: Duration::from_millis(1), burst: 1000, ..RateLimits::default() };
-    let options = QueueOptions { limits, ..QueueOptions::default() };
     let collector = Arc::new(GarbageCollector {
         client: cx.client.clone(),
         discovery: cx.discovery(),
         recorder: cx.recorder(),
         graph: Mutex::default(),
-        queue: WorkQueue::new(&options, cx.clock(), cx.entropy()),
+        queue: cx.manager.queue(cx.name, limits),
         parked: Mutex::default(),
         merged_only: Mutex::default(),
         is_synced: watch::Sender::new(false),
+        sync_errors: AtomicU64::new(0),
     });
+    let measured = Arc::clone(&collector);
+    cx.manager.add_metrics(move || measured.metrics_text());
     let (monitors, stop) = (Monitors::new(Arc::clone(&collector), cx), cx.tasks().shutdown());
-    cx.tasks().spawn("garbage collector monitors", async move {
+    let mut tasks = vec![cx.tasks().spawn("garbage collector monitors", async move {
         tokio::select! {
             () = stop => {}
             () = monitors.run() => {}
         }
-    });
+    })];
     for _ in 0..WORKERS {
         let (collector, manager) = (Arc::clone(&collector), cx.manager.clone());
         let stop = cx.tasks().shutdown();
-        cx.tasks().spawn("garbage collector", async move {
+        tasks.push(cx.tasks().spawn("garbage collector", async move {
             tokio::select! {
                 () = stop => {}
                 () = collector.work(manager) => {}
             }
-        });
+        }));
     }
+    cx.manager.health().add(cx.name, move || match tasks.iter().any(JoinHandle::is_finished) {
+        true => Err("a worker or the watch of resources has ended".to_owned()),
+        false => Ok(()),
+    });
 }
 
 impl GarbageCollector {
@@ -126,6 +138,15 @@ impl GarbageCollector {
                 }
             }
         }
+    }
+
+    fn metrics_text(&self) -> String {
+        let mut text = String::new();
+        let name = "garbagecollector_controller_resources_sync_error_total";
+        let help = "Failures to find or list the resources whose objects are collected";
+        append_head(&mut text, "counter", name, help);
+        append_sample(&mut text, name, &[], self.sync_errors.load(Relaxed));
+        text
     }
 
     /// Changes the graph, and queues the work that follows.

@@ -30,6 +30,7 @@ mod preemption;
 mod decision;
 mod queue;
 mod requeue;
+mod metrics;
 mod state;
 mod handlers;
 mod bind;
@@ -51,6 +52,7 @@ use handlers::{SharedState, add_handlers};
 use keel::Tasks;
 use listers::Listers;
 use machinery::PolicyRule;
+use metrics::AttemptResult;
 use pod_info::SCHEDULER_NAME;
 use queue::QueuedPod;
 use runtime::informer::HasSynced;
@@ -90,6 +92,8 @@ fn start(cx: &ControllerContext) {
         pods: Arc::clone(cx.manager.informer::<Pod>().indexer()),
         claims,
     };
+    let measured = Arc::clone(&shared);
+    cx.manager.add_metrics(move || measured.metrics.text(&measured.lock()));
     let tasks = cx.tasks().child("scheduler");
     let scheduler = Scheduler {
         shared,
@@ -98,7 +102,7 @@ fn start(cx: &ControllerContext) {
         tasks: tasks.clone(),
     };
     let (stop, manager) = (tasks.shutdown(), cx.manager.clone());
-    tasks.spawn("decisions", async move {
+    let run = tasks.spawn("decisions", async move {
         let run = async {
             // Writes are refused before.
             manager.wait_until_ready().await;
@@ -109,6 +113,10 @@ fn start(cx: &ControllerContext) {
             () = stop => {}
             () = run => {}
         }
+    });
+    cx.manager.health().add(cx.name, move || match run.is_finished() {
+        true => Err("the scheduling loop has ended".to_owned()),
+        false => Ok(()),
     });
 }
 
@@ -162,6 +170,7 @@ impl Scheduler {
             Decision::Unschedulable { message, nomination, .. } => {
                 self.tasks.spawn("report", async move {
                     let info = &pod.info;
+                    binder.observe(&pod, AttemptResult::Unschedulable);
                     binder.report(info, "Unschedulable", &message, &nomination).await;
                     binder.end_report(info);
                     if let Nomination::Preempt { node, victims } = nomination {

@@ -10,13 +10,26 @@
 
 use crate::controller_table::{CONTROLLERS, ControllerDescriptor};
 
+/// The controllers of Kubernetes whose work the API server does itself. They are on, also if no
+/// controller runs, unless they are turned off by name.
+pub const OF_THE_SERVER: [&str; 2] = [RESOURCE_QUOTA, VALIDATING_ADMISSION_POLICY_STATUS];
+/// Writes the usage of resource quotas to their status.
+pub const RESOURCE_QUOTA: &str = "resourcequota-controller";
+/// Checks the types of validating admission policies.
+pub const VALIDATING_ADMISSION_POLICY_STATUS: &str = "validatingadmissionpolicy-status-controller";
+
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Selection(Vec<&'static str>);
+pub struct Selection {
+    /// The names of the controllers that run.
+    running: Vec<&'static str>,
+    /// The controllers [of the server](OF_THE_SERVER) that are turned off.
+    off_in_server: Vec<&'static str>,
+}
 
 /// A name in a selection that no controller has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no controller {name:?}; the controllers are {}", names().join(", "))]
+#[error("there is no controller {name:?}; the controllers are {}, {}", names().join(", "), OF_THE_SERVER.join(", "))]
 pub struct UnknownController {
     /// The name.
     pub name: String,
@@ -25,28 +38,32 @@ pub struct UnknownController {
 impl Selection {
     /// All controllers.
     pub fn all() -> Self {
-        Self(names())
+        Self { running: names(), off_in_server: Vec::new() }
     }
 
     /// Parses names: `*` for all controllers, `name` and `-name` for one, and `none`. A name decides
     /// before `*`, independent of their order, as in Kubernetes.
     pub fn parse<S: AsRef<str>>(items: &[S]) -> Result<Self, UnknownController> {
         let (mut all, mut enabled, mut disabled) = (false, Vec::new(), Vec::new());
+        let mut off_in_server = Vec::new();
         for item in items.iter().map(AsRef::as_ref) {
             match item.strip_prefix('-') {
                 _ if item == "*" => all = true,
                 _ if item == "none" => {}
+                Some(name) if let Some(name) = find_in_server(name) => off_in_server.push(name),
+                None if find_in_server(item).is_some() => {}
                 Some(name) => disabled.push(find(name)?.name),
                 None => enabled.push(find(item)?.name),
             }
         }
         let is_selected = |name: &&str| enabled.contains(name) || all && !disabled.contains(name);
-        Ok(Self(names().into_iter().filter(is_selected).collect()))
+        let running = names().into_iter().filter(is_selected).collect();
+        Ok(Self { running, off_in_server })
     }
 
     /// Whether a controller runs.
     pub fn contains(&self, controller: &ControllerDescriptor) -> bool {
-        self.0.contains(&controller.name)
+        self.running.contains(&controller.name)
     }
 
     /// Whether the controller with this name, alias or short name runs.
@@ -54,14 +71,34 @@ impl Selection {
         find(name).is_ok_and(|controller| self.contains(controller))
     }
 
+    /// Whether the API server does the work of this one of its [controllers](OF_THE_SERVER).
+    ///
+    /// ```
+    /// use controllers::Selection;
+    /// use controllers::selection::RESOURCE_QUOTA;
+    ///
+    /// assert!(Selection::parse(&["none"]).unwrap().is_on_in_server(RESOURCE_QUOTA));
+    /// let selection = Selection::parse(&["*", "-resourcequota"]).unwrap();
+    /// assert!(!selection.is_on_in_server(RESOURCE_QUOTA));
+    /// ```
+    pub fn is_on_in_server(&self, name: &str) -> bool {
+        !self.off_in_server.contains(&name)
+    }
+
     /// Whether no controller runs.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.running.is_empty()
     }
 }
 
 fn names() -> Vec<&'static str> {
     CONTROLLERS.iter().map(|controller| controller.name).collect()
+}
+
+fn find_in_server(name: &str) -> Option<&'static str> {
+    let is_named =
+        |known: &&&str| **known == name || known.strip_suffix("-controller") == Some(name);
+    OF_THE_SERVER.iter().find(is_named).copied()
 }
 
 fn find(name: &str) -> Result<&'static ControllerDescriptor, UnknownController> {

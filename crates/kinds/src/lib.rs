@@ -10,6 +10,7 @@
 )]
 
 pub mod table;
+pub mod runtime_config;
 pub mod core;
 pub mod apps;
 pub mod batch;
@@ -31,4 +32,5 @@ pub mod admissionregistration;
 pub mod apiregistration;
 pub mod certificates;
 pub mod flowcontrol;
+pub mod storagemigration;
 mod validation;

@@ -3,11 +3,11 @@
 use crate::{
     admissionregistration, apiextensions, apiregistration, apps, authentication, authorization,
     autoscaling, batch, certificates, coordination, core, discovery, flowcontrol, networking, node,
-    policy, rbac, resource, scheduling, storage,
+    policy, rbac, resource, scheduling, storage, storagemigration,
 };
 use types::resource::{Columns, Conventions, Resource, Selectable, Shape, Strategy, Version};
 
-/// All built-in kinds. Discovery sorts them.
+/// All built-in kinds, also those that are not served by default. Discovery sorts them.
 pub fn builtin() -> Vec<Resource> {
     let kinds = vec![
         core::binding::resource(),
@@ -37,6 +37,7 @@ pub fn builtin() -> Vec<Resource> {
         apiregistration::api_service::resource(),
         autoscaling::horizontal_pod_autoscaler::resource(),
         certificates::certificate_signing_request::resource(),
+        certificates::cluster_trust_bundle::resource(),
         networking::ingress::resource(),
         networking::ingress_class::resource(),
         networking::network_policy::resource(),
@@ -53,6 +54,7 @@ pub fn builtin() -> Vec<Resource> {
         storage::csi_driver::resource(),
         storage::csi_node::resource(),
         storage::csi_storage_capacity::resource(),
+        storagemigration::storage_version_migration::resource(),
         admissionregistration::mutating_webhook_configuration::resource(),
         admissionregistration::validating_webhook_configuration::resource(),
         admissionregistration::validating_admission_policy::resource(),

@@ -1,6 +1,7 @@
 //! Validations that kinds of several groups share.
 
 pub(crate) mod rules;
+pub(crate) mod conditions;
 pub(crate) mod address;
 pub(crate) mod quantities;
 pub(crate) mod workload;

@@ -50,15 +50,14 @@
 
 mod options;
 mod caches;
+mod metrics;
 mod webhooks;
 mod signals;
 mod run;
 mod stop;
 mod background_manager;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -73,8 +72,8 @@ use crate::fence::Fence;
 use crate::health::Checks;
 use crate::leader_election::Leadership;
 use crate::managed_client::{fenced, managed};
+use crate::metrics::DurationHistogram;
 use crate::metrics::requests::Requests;
-use crate::metrics::{DurationHistogram, ManagerMetrics};
 use crate::reconcile_history::{ReconcileHistory, Record};
 use crate::recorder::{Recorder, Reporter};
 use crate::webhook::server::ReviewMetrics;
@@ -84,6 +83,7 @@ use caches::Caches;
 use informer::work_queue::QueueOptions;
 use informer::{InformerFactory, Lister, Scope, Selection, SharedInformer, WorkQueue};
 use keel::{Clock, Tasks};
+use metrics::OtherMetrics;
 use webhooks::Webhooks;
 
 pub use background_manager::BackgroundManager;
@@ -106,6 +106,7 @@ pub(crate) struct ManagerState {
     /// The number of events that were not written, by reporting controller.
     drop_counts: Mutex<Vec<(String, Arc<AtomicU64>)>>,
     loops: Mutex<Loops>,
+    other_metrics: OtherMetrics,
     leadership: Mutex<Option<watch::Receiver<Leadership>>>,
     webhooks: Mutex<Option<Webhooks>>,
     review_metrics: Mutex<Option<ReviewMetrics>>,
@@ -167,6 +168,7 @@ impl Manager {
             requests,
             drop_counts: Mutex::default(),
             loops: Mutex::default(),
+            other_metrics: OtherMetrics::default(),
             leadership: Mutex::default(),
             webhooks: Mutex::default(),
             review_metrics: Mutex::default(),
@@ -375,22 +377,6 @@ impl Manager {
         &self.0.readiness
     }
 
-    /// All metrics in Prometheus' text format, for a program that has an endpoint of its own.
-    ///
-    /// ```no_run
-    /// # use runtime::Manager;
-    /// /// Shows the metrics and the health of a manager on the port of a server in this process.
-    /// fn show(server: &apiserver::Server, manager: &Manager) {
-    ///     let (metrics, health, readiness) = (manager.clone(), manager.clone(), manager.clone());
-    ///     server.add_metrics(move || metrics.metrics_text());
-    ///     server.add_health_check("controllers", move || health.health().check());
-    ///     server.add_readiness_check("controller-caches", move || readiness.readiness().check());
-    /// }
-    /// ```
-    pub fn metrics_text(&self) -> String {
-        self.0.metrics()
-    }
-
     /// The address of the endpoint, once it listens.
     pub async fn endpoint(&self) -> Option<SocketAddr> {
         let mut address = self.0.address.subscribe();
@@ -445,31 +431,6 @@ impl ManagerState {
 
     pub(crate) fn loops(&self) -> Vec<Arc<ControlLoop>> {
         self.lock_loops().all.clone()
-    }
-
-    /// All metrics in Prometheus' text format.
-    pub(crate) fn metrics(&self) -> String {
-        let mut dropped = BTreeMap::<String, u64>::new();
-        for (who, count) in &*self.drop_counts.lock().unwrap_or_else(PoisonError::into_inner) {
-            *dropped.entry(who.clone()).or_default() += count.load(Relaxed);
-        }
-        let metrics = ManagerMetrics {
-            loops: self.loops(),
-            leads: self.leads(),
-            informers: self.caches.factory.informers(),
-            dropped_events: Vec::from_iter(dropped),
-            requests: self.requests.clone(),
-            reviews: self.review_metrics.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-        };
-        metrics.encode()
-    }
-
-    /// The lease, and whether this process holds it.
-    fn leads(&self) -> Option<(String, bool)> {
-        let lease = self.options.leader_election.as_ref()?.lease.clone();
-        let leadership = self.leadership.lock().unwrap_or_else(PoisonError::into_inner);
-        let leads = leadership.as_ref().is_some_and(|it| *it.borrow() == Leadership::Leading);
-        Some((lease, leads))
     }
 
     fn lock_loops(&self) -> MutexGuard<'_, Loops> {

@@ -25,12 +25,13 @@ use crate::webhook::server::ReviewMetrics;
 use informer::SharedInformer;
 use requests::Requests;
 
-pub(crate) use controllers::reconcile_histogram;
+pub(crate) use controllers::{ShownQueue, reconcile_histogram};
 pub(crate) use duration_histogram::DurationHistogram;
 
 /// The sources of a manager's metrics, which are read for each scrape.
 pub(crate) struct ManagerMetrics {
     pub(crate) loops: Vec<Arc<ControlLoop>>,
+    pub(crate) queues: Vec<Arc<ShownQueue>>,
     /// The lease, and whether this process holds it.
     pub(crate) leads: Option<(String, bool)>,
     /// By the text of their scope.
@@ -61,7 +62,7 @@ impl fmt::Debug for ManagerMetrics {
 impl Collector for ManagerMetrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut families = Families(encoder);
-        controllers::encode(&mut families, &self.loops)?;
+        controllers::encode(&mut families, &self.loops, &self.queues)?;
         if let Some((lease, leads)) = &self.leads {
             let samples = [([("name", lease)], u64::from(*leads))];
             let name = "leader_election_master_status";

@@ -5,6 +5,7 @@
 //! [`document`] combines everything of one group and version. [`swagger`] converts it to version 2
 //! for older clients, and [`gnostic`] encodes that as protobuf.
 
+mod parameters;
 mod operations;
 pub mod swagger;
 pub mod gnostic;

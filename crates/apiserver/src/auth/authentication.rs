@@ -9,9 +9,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use http::HeaderMap;
+use tokio::sync::mpsc;
 
-use machinery::{Status, Value, json};
-use service_account::{ISSUER, Lookup, TokenError, TokenSigner};
+use machinery::{Status, Value, json, timestamp};
+use service_account::{
+    ISSUER, LegacyClaims, Lookup, ReferencedObject, TokenError, TokenSigner, UsedSecret,
+};
 use token::TokenFile;
 
 pub(crate) use bearer::protocols_without_token;
@@ -80,6 +83,9 @@ pub struct Authenticator {
     pub tokens: TokenFile,
     /// Verifies tokens of service accounts.
     pub signer: TokenSigner,
+    /// Receives the secrets whose tokens are used for the first time on a day. If it is full, a later
+    /// request sends the secret again.
+    pub used_secrets: mpsc::Sender<UsedSecret>,
 }
 
 impl Authenticator {
@@ -125,10 +131,28 @@ impl Authenticator {
             }
             Err(TokenError::Unknown) => {
                 let claims = self.signer.verify_legacy(token)?;
-                claims.validate(token, lookup).map_err(TokenError::Invalid)?;
+                let used = |secret: &ReferencedObject| self.report_use(&claims, secret, now);
+                claims.validate(token, lookup, used).map_err(TokenError::Invalid)?;
                 Ok((claims.user(), vec![ISSUER.to_owned()]))
             }
             Err(invalid) => Err(invalid),
         }
+    }
+
+    /// Reports the use of the token in a secret, once on each day.
+    fn report_use(&self, claims: &LegacyClaims, secret: &ReferencedObject, now: i64) {
+        const DAY: i64 = 24 * 60 * 60;
+        let is_date = |date: &str, seconds: i64| {
+            !date.is_empty() && timestamp::format_seconds(seconds).starts_with(date)
+        };
+        // The clock of another server may be a day ahead.
+        if is_date(&secret.last_used, now) || is_date(&secret.last_used, now + DAY) {
+            return;
+        }
+        let _ = self.used_secrets.try_send(UsedSecret {
+            namespace: claims.namespace.clone(),
+            name: claims.secret.clone(),
+            uid: secret.uid.clone(),
+        });
     }
 }

@@ -2,6 +2,7 @@
 //! system priority classes, the authentication configuration for aggregated servers, and the `APIService` objects.
 
 mod cluster_authentication_trust;
+pub(crate) mod legacy_token_tracking;
 pub mod kubernetes_endpoints;
 
 use std::sync::Arc;
@@ -46,9 +47,12 @@ pub(crate) async fn bootstrap(plane: &Arc<Plane>) -> Result<(), Error> {
         });
     let service = restore_service(plane, client);
     let trust = sync_trust(plane, client);
+    let tracking = legacy_token_tracking::ensure_map(plane);
     let registered = aggregation::register_local_versions(&plane.storage, client);
-    let (created, ()) =
-        tokio::join!(async { tokio::try_join!(service, try_join_all(classes), trust) }, registered);
+    let (created, ()) = tokio::join!(
+        async { tokio::try_join!(service, try_join_all(classes), trust, tracking) },
+        registered
+    );
     created.map(|_| ())
 }
 
@@ -84,6 +88,10 @@ pub(crate) async fn maintain(plane: Arc<Plane>) {
         }
         if services.cache.get(&services.key("default", SERVICE)).is_none() {
             log_failure(ensure(client, SERVICES, SERVICE, service(&plane)).await);
+        }
+        let tracking = config_maps.key("kube-system", legacy_token_tracking::NAME);
+        if config_maps.cache.get(&tracking).is_none() {
+            log_failure(legacy_token_tracking::ensure_map(&plane).await);
         }
         let found = config_maps
             .cache

@@ -183,6 +183,7 @@ const GROUP_PRIORITIES: &[(&str, i64)] = &[
     ("discovery.k8s.io", 16200),
     ("resource.k8s.io", 16200),
     ("flowcontrol.apiserver.k8s.io", 16100),
+    ("storagemigration.k8s.io", 15800),
 ];
 
 /// The priority of a group of custom resources.
@@ -228,7 +229,7 @@ type ByPlural = HashMap<String, (usize, usize)>;
 /// See the [module documentation](self).
 #[derive(Default)]
 pub(crate) struct Catalog {
-    /// All served resources; the index refers to their positions.
+    /// All resources, also those without a served version; the index refers to their positions.
     served: Vec<Arc<ServedResource>>,
     /// By group, version and plural.
     index: HashMap<String, HashMap<String, ByPlural>>,
@@ -318,7 +319,7 @@ impl Catalog {
         self.served.iter().find(|it| it.resource.group == group && it.resource.plural == plural)
     }
 
-    /// All resources.
+    /// All resources, also those without a served version.
     pub(crate) fn served(&self) -> &[Arc<ServedResource>] {
         &self.served
     }

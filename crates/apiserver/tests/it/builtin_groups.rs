@@ -1,4 +1,5 @@
-//! CRDs and `APIService`s for groups that this server serves itself.
+//! CRDs and `APIService`s for groups that this server serves itself, and groups that it serves if they
+//! are turned on.
 
 use crate::https::{Https, json_response};
 use crate::objects::{CRDS, THINGS, any_schema, thing, thing_crd};
@@ -229,4 +230,43 @@ async fn the_api_service_of_a_crd_is_repaired() {
     plane.until(&path, |_, it| it["spec"]["versionPriority"] == 100).await;
     assert_eq!(plane.delete(&path).await.0, 200);
     plane.until(&path, |code, _| code == 200).await;
+}
+
+#[tokio::test]
+async fn a_beta_api_is_served_if_it_is_turned_on() {
+    const GROUP: &str = "/apis/storagemigration.k8s.io";
+    let directory = tempfile::tempdir().unwrap();
+    let plane = async |items: &[&str]| {
+        let items: Vec<String> = items.iter().map(|it| (*it).to_owned()).collect();
+        let builder = TestEnv::builder().data_dir(directory.path());
+        builder.config(|config| config.runtime_config = items).start().await
+    };
+    let path = format!("{GROUP}/v1beta1/storageversionmigrations");
+    let is_shown = async |plane: &TestEnv| {
+        let openapi = plane.read("/openapi/v3").await;
+        let metrics = plane.get_as("/metrics", "text/plain").await;
+        let shown = [
+            plane.get(GROUP).await.0 == 200,
+            plane.get(&path).await.0 == 200,
+            openapi["paths"].get(&format!("{}/v1beta1", &GROUP[1..])).is_some(),
+            plane.read("/apis").await.to_string().contains("storagemigration"),
+            plane.get(&format!("{SERVICES}/v1beta1.storagemigration.k8s.io")).await.0 == 200,
+            metrics
+                .text()
+                .contains(r#"resource="storageversionmigrations.storagemigration.k8s.io""#),
+        ];
+        assert!(shown.iter().all(|it| *it == shown[0]), "{shown:?}");
+        shown[0]
+    };
+    let on = plane(&["storagemigration.k8s.io/v1beta1=true"]).await;
+    assert!(is_shown(&on).await);
+    let spec = json!({"resource": {"resource": "secrets"}});
+    on.create(&path, &json!({"metadata": {"name": "kept"}, "spec": spec})).await;
+    on.stop().await.unwrap();
+    let off = plane(&[]).await;
+    assert!(!is_shown(&off).await);
+    off.stop().await.unwrap();
+    let on = plane(&["api/beta=true"]).await;
+    let kept = on.read(&format!("{path}/kept")).await;
+    assert_eq!(kept["spec"]["resource"]["resource"], "secrets");
 }

@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -134,6 +135,12 @@ impl Monitors {
             // A resource that cannot be listed must not stop the others. An error means that the
             // reflector has ended.
             let _ = status.wait_for(|status| status.lists > 0 || status.failures > 0).await;
+            if status.borrow().lists == 0 {
+                self.collector.sync_errors.fetch_add(1, Relaxed);
+            }
+        }
+        if !failed_groups.is_empty() {
+            self.collector.sync_errors.fetch_add(1, Relaxed);
         }
         self.collector.is_synced.send_replace(true);
         self.collector.unpark();

@@ -15,6 +15,7 @@ use super::decision::Nomination;
 use super::filter::volumes::{SELECTED_NODE, VolumePlan, is_bound, key_of};
 use super::handlers::SharedState;
 use super::listers::ClaimView;
+use super::metrics::AttemptResult;
 use super::pod_info::{ObservedPod, PodInfo, SCHEDULER_NAME};
 use super::pod_wire::PodWire;
 use super::queue::QueuedPod;
@@ -63,6 +64,12 @@ struct PodStatus {
 }
 
 impl Binder {
+    /// Counts an attempt, which has begun when the pod left the queue.
+    pub(crate) fn observe(&self, pod: &QueuedPod, result: AttemptResult) {
+        let duration = self.shared.clock.now().since(pod.since);
+        self.shared.metrics.observe(result, duration, pod.attempts);
+    }
+
     /// Binds a pod to a node.
     pub(crate) async fn bind(&self, pod: QueuedPod, node: &str) {
         let info = Arc::clone(&pod.info);
@@ -74,6 +81,7 @@ impl Binder {
         let path = format!("{}/binding", path_of(&info.key));
         match api_requests::create::<IgnoredAny>(&self.client, &path, &binding).await {
             Ok(IgnoredAny) => {
+                self.observe(&pod, AttemptResult::Scheduled);
                 let message = format!("Successfully assigned {} to {node}", info.key);
                 self.record(&info, EventType::Normal, "Scheduled", &message);
             }
@@ -178,6 +186,7 @@ impl Binder {
 
     /// Forgets the binding of a pod, which is tried again later.
     async fn failed(&self, pod: &QueuedPod, message: &str) {
+        self.observe(pod, AttemptResult::Error);
         let info = Arc::clone(&pod.info);
         let exists = {
             let now = self.shared.clock.now();
@@ -281,6 +290,7 @@ impl Binder {
 
     /// Deletes the victims of a preemption. If that fails, the pod is decided about again.
     pub(crate) async fn preempt(&self, pod: &PodInfo, node: &str, victims: &[Arc<PodInfo>]) {
+        self.shared.metrics.observe_preemption(victims.len());
         let outranked: Vec<Arc<PodInfo>> = {
             let mut state = self.shared.lock();
             let nominated = state.nominator.pods_of(node).iter();

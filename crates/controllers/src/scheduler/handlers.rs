@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch};
 
+use super::metrics::SchedulerMetrics;
 use super::pod_wire::PodWire;
 use super::state::SchedulerState;
 use keel::Clock;
@@ -25,6 +26,7 @@ pub(crate) struct SharedState {
     pub wake: Notify,
     /// Counts the changes of claims and volumes.
     pub volume_changes: watch::Sender<u64>,
+    pub metrics: SchedulerMetrics,
     pub clock: Clock,
 }
 
@@ -34,6 +36,7 @@ impl SharedState {
             state: Mutex::new(state),
             wake: Notify::new(),
             volume_changes: watch::Sender::new(0),
+            metrics: SchedulerMetrics::default(),
             clock: clock.clone(),
         }
     }

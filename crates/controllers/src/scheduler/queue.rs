@@ -178,6 +178,12 @@ impl SchedulingQueue {
         self.error_backoff.insert(key, pod);
     }
 
+    /// The number of pods that are active, in backoff, and unschedulable.
+    pub(crate) fn counts(&self) -> [usize; 3] {
+        let backoff = self.backoff.len() + self.error_backoff.len();
+        [self.active.len(), backoff, self.unschedulable.len()]
+    }
+
     /// The pods that fit on no node.
     pub(crate) fn unschedulable(&self) -> impl Iterator<Item = &QueuedPod> {
         self.unschedulable.values()

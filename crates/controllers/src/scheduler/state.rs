@@ -1,6 +1,7 @@
 //! [`SchedulerState`]: all that the scheduler knows, and how events and decisions change it. It does
 //! no I/O.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::cluster_cache::{ClusterCache, RemovedPod};
@@ -21,6 +22,8 @@ pub(crate) struct SchedulerState {
     pub cache: ClusterCache,
     pub queue: SchedulingQueue,
     pub nominator: Nominator,
+    /// The pods that have a scheduling gate.
+    gated: HashSet<Arc<str>>,
     assumed_volumes: AssumedVolumes,
     interner: TraitInterner,
     /// Since the last decision.
@@ -46,6 +49,7 @@ impl SchedulerState {
             cache: ClusterCache::default(),
             queue: SchedulingQueue::default(),
             nominator: Nominator::default(),
+            gated: HashSet::new(),
             assumed_volumes: AssumedVolumes::default(),
             interner: TraitInterner::default(),
             events: ClusterEvents::default(),
@@ -53,6 +57,17 @@ impl SchedulerState {
             entropy,
             next_start: 0,
         }
+    }
+
+    /// The number of pods that wait, by the part of the queue.
+    pub(crate) fn pending(&self) -> [(&'static str, usize); 4] {
+        let [active, backoff, unschedulable] = self.queue.counts();
+        [
+            ("active", active),
+            ("backoff", backoff),
+            ("unschedulable", unschedulable),
+            ("gated", self.gated.len()),
+        ]
     }
 
     /// Reads a pod from the cache of the informer.
@@ -67,10 +82,14 @@ impl SchedulerState {
             return self.remove_pod(&info.uid);
         }
         let info = Arc::new(info);
+        self.gated.remove(&info.uid);
         if !node.is_empty() {
             self.queue.remove(&info.uid);
             self.nominator.remove(&info.uid);
             return self.set_bound_pod(&info, &node);
+        }
+        if is_ours && is_gated && !info.is_deleting {
+            self.gated.insert(Arc::clone(&info.uid));
         }
         if !is_ours || is_gated || info.is_deleting {
             self.queue.remove(&info.uid);
@@ -109,6 +128,7 @@ impl SchedulerState {
 
     /// A pod was deleted or has ended.
     pub(crate) fn remove_pod(&mut self, uid: &str) {
+        self.gated.remove(uid);
         self.queue.remove(uid);
         self.nominator.remove(uid);
         if let Some(RemovedPod { info, node }) = self.cache.remove_pod(uid)

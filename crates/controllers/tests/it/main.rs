@@ -26,6 +26,8 @@ mod disruption;
 mod autoscaling;
 mod volumes;
 mod quotas;
+mod storage_migrations;
+mod component_metrics;
 mod custom_metrics;
 mod stateful_sets;
 mod daemon_sets;

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::plane::Plane;
+use testenv::TestEnv;
 
 const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -84,5 +85,19 @@ async fn objects_of_a_new_kind_are_counted() {
     until_used(&plane, "q", json!({"count/boats.example.com": "1"})).await;
     plane.delete(&format!("{boats}/b")).await;
     until_used(&plane, "q", json!({"count/boats.example.com": "0"})).await;
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_quota_whose_status_is_not_written_is_enforced() {
+    let config = |config: &mut apiserver::Config| config.writes_quota_status = false;
+    let plane = Plane::start_with(TestEnv::builder().config(config), &["none"]).await;
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"count/configmaps": "1"}}});
+    plane.create(QUOTAS, &quota).await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    plane.create(maps, &json!({"metadata": {"name": "a"}})).await;
+    let (code, refused) = plane.post(maps, &json!({"metadata": {"name": "b"}})).await;
+    assert_eq!((code, &refused["reason"]), (403, &json!("Forbidden")), "{refused}");
+    assert_eq!(plane.read(&format!("{QUOTAS}/q")).await["status"], json!({}));
     plane.stop().await;
 }

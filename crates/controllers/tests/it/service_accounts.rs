@@ -1,5 +1,8 @@
 //! The standard objects of a namespace, and the tokens in secrets.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::plane::Plane;
@@ -150,5 +153,56 @@ async fn the_reference_to_a_deleted_token_is_removed() {
     assert_eq!(plane.delete(&path).await.0, 200);
     let left = json!([{"name": "other"}]);
     plane.until(&format!("{ACCOUNTS}/robot"), |_, account| account["secrets"] == left).await;
+    plane.stop().await;
+}
+
+const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
+const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
+const YEAR: Duration = Duration::from_hours(366 * 24);
+
+#[tokio::test]
+async fn a_token_that_is_not_used_becomes_invalid_after_a_year_and_is_deleted_after_another() {
+    let plane =
+        Plane::start(&["serviceaccount-token", "legacy-serviceaccount-token-cleaner"]).await;
+    plane.create(ACCOUNTS, &json!({"metadata": {"name": "robot"}})).await;
+    let mut tokens = BTreeMap::new();
+    for name in ["unused", "used", "mounted", "by-hand"] {
+        plane.create(SECRETS, &token_secret(name, "robot")).await;
+        let has_token = |_: u16, secret: &Value| secret["data"]["token"].is_string();
+        let secret = plane.until(&format!("{SECRETS}/{name}"), has_token).await;
+        tokens.insert(name, decoded(&secret, "token"));
+    }
+    let references = json!([{"name": "unused"}, {"name": "used"}, {"name": "mounted"}]);
+    plane.merge(&format!("{ACCOUNTS}/robot"), &json!({"secrets": references})).await;
+    let mut mounting = pod("a");
+    mounting["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "mounted"}}]);
+    plane.create("/api/v1/namespaces/default/pods", &mounting).await;
+    let use_token = async |name: &str| plane.bearer(&tokens[name]).get("/version").await.0;
+    let label = |secret: &Value, label: &str| secret["metadata"]["labels"][label].clone();
+
+    // Uses are recorded since the second day.
+    plane.advance(Duration::from_hours(24));
+    plane.advance(YEAR / 2);
+    assert_eq!(use_token("used").await, 200);
+    let used =
+        plane.until(&format!("{SECRETS}/used"), |_, it| label(it, LAST_USED) != Value::Null).await;
+    assert_eq!(label(&used, LAST_USED), "2024-07-03");
+    plane.advance(YEAR / 2);
+    let path = format!("{SECRETS}/unused");
+    let invalid = plane.until(&path, |_, it| label(it, INVALID_SINCE) != Value::Null).await;
+    assert_eq!(label(&invalid, INVALID_SINCE), "2025-01-02");
+    assert_eq!(use_token("unused").await, 401);
+    for name in ["used", "mounted", "by-hand"] {
+        let secret = plane.read(&format!("{SECRETS}/{name}")).await;
+        assert_eq!(label(&secret, INVALID_SINCE), Value::Null, "{name}");
+        assert_eq!(use_token(name).await, 200, "{name}");
+    }
+    // The use of an invalid token is recorded as well, and delays its deletion.
+    plane.until(&path, |_, it| label(it, LAST_USED) == "2025-01-02").await;
+    plane.advance(YEAR);
+    plane.advance(Duration::from_hours(24));
+    plane.until(&path, |code, _| code == 404).await;
+    plane.read(&format!("{SECRETS}/mounted")).await;
+    plane.read(&format!("{SECRETS}/by-hand")).await;
     plane.stop().await;
 }

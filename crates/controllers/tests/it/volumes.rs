@@ -13,7 +13,7 @@ use tower_service::Service;
 use crate::plane::Plane;
 use apiserver::auth::authentication::User;
 use apiserver::in_process::InProcessClient;
-use runtime::client::{Connect, Identity};
+use runtime::{ApiService, Connect, Identity};
 use testenv::TestEnv;
 
 const VOLUMES: &str = "/api/v1/persistentvolumes";
@@ -126,6 +126,8 @@ async fn a_new_plane_has_a_default_class_for_simulated_storage() {
     let class = plane.until(&format!("{CLASSES}/standard"), |code, _| code == 200).await;
     assert_eq!(class["provisioner"], "simulated.sampan.dev");
     assert_eq!(class["volumeBindingMode"], "WaitForFirstConsumer");
+    let driver = plane.read("/apis/storage.k8s.io/v1/csidrivers/simulated.sampan.dev").await;
+    assert_eq!(driver["spec"]["attachRequired"], false, "no VolumeAttachment is needed");
     let claim = json!({"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "1Gi"}}}});
     plane.create(CLAIMS, &claim).await;
@@ -245,7 +247,7 @@ fn connect_without_cached_pods(env: &TestEnv) -> Connect {
     let client = env.server().in_process_client();
     Arc::new(move |identity: &Identity| {
         let user = User::authenticated(&identity.user, "", identity.groups.clone());
-        kube_client::Client::new(WithoutCachedPods(client.for_user(user)), "default")
+        ApiService::new(WithoutCachedPods(client.for_user(user)), "default")
     })
 }
 

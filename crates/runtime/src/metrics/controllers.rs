@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use prometheus_client::metrics::histogram::Histogram;
 
-use super::Families;
+use super::{DurationHistogram, Families};
 use crate::control_loop::{ControlLoop, ReconcileCounts};
 use informer::work_queue::QueueMetrics;
 
@@ -21,23 +21,40 @@ pub(crate) fn reconcile_histogram() -> Histogram {
     Histogram::new(RECONCILE_BUCKETS)
 }
 
-/// Encodes the families of all controllers.
-pub(super) fn encode(families: &mut Families<'_>, loops: &[Arc<ControlLoop>]) -> fmt::Result {
+/// A queue of a component that is not a controller of the manager.
+pub(crate) struct ShownQueue {
+    pub(crate) name: String,
+    pub(crate) metrics: Box<dyn Fn() -> QueueMetrics + Send + Sync>,
+    pub(crate) latency: DurationHistogram,
+    pub(crate) work_duration: DurationHistogram,
+}
+
+/// Encodes the families of all controllers, and of the other queues.
+pub(super) fn encode(
+    families: &mut Families<'_>,
+    loops: &[Arc<ControlLoop>],
+    queues: &[Arc<ShownQueue>],
+) -> fmt::Result {
     let rows: Vec<Row<'_>> = loops.iter().map(|control_loop| Row::of(control_loop)).collect();
     encode_reconciles(families, &rows)?;
-    encode_queues(families, &rows)
+    let of_loops = loops.iter().map(|control_loop| QueueRow::of(control_loop));
+    let others = queues.iter().map(|queue| QueueRow {
+        name: &queue.name,
+        metrics: (queue.metrics)(),
+        latency: &queue.latency.0,
+        work_duration: &queue.work_duration.0,
+    });
+    encode_queues(families, &of_loops.chain(others).collect::<Vec<_>>())
 }
 
 struct Row<'a> {
     control_loop: &'a ControlLoop,
     counts: ReconcileCounts,
-    queue: QueueMetrics,
 }
 
 impl<'a> Row<'a> {
     fn of(control_loop: &'a ControlLoop) -> Self {
-        let (counts, queue) = (control_loop.counts(), control_loop.queue.metrics());
-        Self { control_loop, counts, queue }
+        Self { control_loop, counts: control_loop.counts() }
     }
 
     fn labels(&self) -> [(&'static str, &'a str); 1] {
@@ -54,9 +71,27 @@ impl<'a> Row<'a> {
             ([controller, ("result", "error")], counts.errors),
         ]
     }
+}
 
-    fn queue_labels(&self) -> [(&'static str, &'a str); 2] {
-        [("name", &self.control_loop.name), ("controller", &self.control_loop.name)]
+struct QueueRow<'a> {
+    name: &'a str,
+    metrics: QueueMetrics,
+    latency: &'a Histogram,
+    work_duration: &'a Histogram,
+}
+
+impl<'a> QueueRow<'a> {
+    fn of(control_loop: &'a ControlLoop) -> Self {
+        Self {
+            name: &control_loop.name,
+            metrics: control_loop.queue.metrics(),
+            latency: &control_loop.latency.0,
+            work_duration: &control_loop.work_duration.0,
+        }
+    }
+
+    fn labels(&self) -> [(&'static str, &'a str); 2] {
+        [("name", self.name), ("controller", self.name)]
     }
 }
 
@@ -89,16 +124,16 @@ fn encode_reconciles(families: &mut Families<'_>, rows: &[Row<'_>]) -> fmt::Resu
     )
 }
 
-fn encode_queues(families: &mut Families<'_>, rows: &[Row<'_>]) -> fmt::Result {
-    let depths = rows.iter().map(|row| (row.queue_labels(), row.queue.depth));
+fn encode_queues(families: &mut Families<'_>, rows: &[QueueRow<'_>]) -> fmt::Result {
+    let depths = rows.iter().map(|row| (row.labels(), row.metrics.depth));
     families.gauge("workqueue_depth", "Keys that wait", depths)?;
-    let adds = rows.iter().map(|row| (row.queue_labels(), row.queue.adds));
+    let adds = rows.iter().map(|row| (row.labels(), row.metrics.adds));
     families.counter("workqueue_adds_total", "Keys that were added", adds)?;
-    let retries = rows.iter().map(|row| (row.queue_labels(), row.queue.retries));
+    let retries = rows.iter().map(|row| (row.labels(), row.metrics.retries));
     let help = "Keys that were added after a failure";
     families.counter("workqueue_retries_total", help, retries)?;
     let mut seconds = |name: &str, help: &str, value: fn(&QueueMetrics) -> f64| {
-        families.gauge(name, help, rows.iter().map(|row| (row.queue_labels(), value(&row.queue))))
+        families.gauge(name, help, rows.iter().map(|row| (row.labels(), value(&row.metrics))))
     };
     let name = "workqueue_unfinished_work_seconds";
     let help = "Sum of the times for which keys are being processed";
@@ -109,11 +144,11 @@ fn encode_queues(families: &mut Families<'_>, rows: &[Row<'_>]) -> fmt::Result {
     families.histogram(
         "workqueue_queue_duration_seconds",
         "Times for which keys wait",
-        rows.iter().map(|row| (row.queue_labels(), &row.control_loop.latency.0)),
+        rows.iter().map(|row| (row.labels(), row.latency)),
     )?;
     families.histogram(
         "workqueue_work_duration_seconds",
         "Times for which keys are processed",
-        rows.iter().map(|row| (row.queue_labels(), &row.control_loop.work_duration.0)),
+        rows.iter().map(|row| (row.labels(), row.work_duration)),
     )
 }

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::world::{Running, THINGS, Thing, World, manual_clock, options, until};
 use machinery::{Value, json};
+use runtime::informer::work_queue::RateLimits;
 use runtime::reconcile_history::ReconcileOutcome;
 use runtime::{Action, Controller, Failure, Manager, ManagerOptions, Mapper, Predicate, Request};
 
@@ -68,6 +69,8 @@ async fn panics_and_failures_are_caught_counted_recorded_and_retried() {
     let (send, requests) = mpsc::channel(1);
     manager.add(Controller::for_::<Thing>().channel(requests).reconcile(run_step, script));
     drop(manager.recorder("example.com/tester"));
+    manager.add_metrics(|| "# TYPE boats gauge\nboats 7\n".to_owned());
+    manager.queue::<u32>("boats", RateLimits::default()).add(1);
     let running = Running::start(&manager);
     send.send(Request::new("default", "a")).await.unwrap();
     until("four calls", async || manager.records("thing").len() == 4).await;
@@ -90,6 +93,8 @@ async fn panics_and_failures_are_caught_counted_recorded_and_retried() {
         r#"sampan_cache_synced{resource="things.example.com/v1"} 1"#,
         r#"sampan_cache_failing{resource="things.example.com/v1"} 0"#,
         r#"sampan_events_dropped_total{controller="example.com/tester"} 0"#,
+        r#"workqueue_depth{name="boats",controller="boats"} 1"#,
+        "boats 7",
     ] {
         assert!(metrics.lines().any(|it| it == line), "no {line} in {metrics}");
     }
@@ -202,5 +207,36 @@ async fn reconciles_that_block_their_threads_run_concurrently() {
     until("both are done", async || manager.records("thing").len() == 3).await;
     let records = manager.records("thing");
     assert!(records.iter().all(|record| record.outcome == ReconcileOutcome::Done), "{records:?}");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_manager_with_a_reconcile_that_does_not_end_is_not_healthy() {
+    let world = World::new().await;
+    let clock = manual_clock();
+    let options = ManagerOptions { clock: clock.clone(), ..options() };
+    let manager = Manager::new(world.client.clone(), options);
+    let (send, requests) = mpsc::channel(1);
+    let (started, mut is_started) = mpsc::channel(1);
+    let (end, is_ended) = tokio::sync::watch::channel(false);
+    let reconcile = move |_: Request, started: Arc<mpsc::Sender<()>>| {
+        let mut is_ended = is_ended.clone();
+        async move {
+            started.send(()).await.unwrap();
+            is_ended.wait_for(|is_ended| *is_ended).await.unwrap();
+            Ok(Action::Done)
+        }
+    };
+    manager.add(Controller::for_::<Thing>().channel(requests).reconcile(reconcile, started));
+    manager.check_reconciles(Duration::from_mins(30));
+    let running = Running::start(&manager);
+    send.send(Request::new("default", "a")).await.unwrap();
+    is_started.recv().await.unwrap();
+    assert_eq!(manager.health().check(), Ok(()));
+    clock.advance(Duration::from_mins(31));
+    let failed = "reconciles: a reconcile of thing has not ended for 1860 s";
+    assert_eq!(manager.health().check(), Err(failed.to_owned()));
+    end.send_replace(true);
+    until("it has ended", async || manager.health().check().is_ok()).await;
     running.stop().await;
 }

@@ -82,9 +82,14 @@ pub(crate) struct UpArgs {
     /// Network from which cluster IPs of services are allocated
     #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/24")]
     service_cidr: String,
+    /// Built-in APIs to turn on and off, as with kube-apiserver: `GROUP/VERSION=true|false`,
+    /// `GROUP/VERSION/RESOURCE=true|false`, `api/all`, `api/ga`, `api/beta` or `api/alpha`; for
+    /// example `storagemigration.k8s.io/v1beta1=true`
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    runtime_config: Vec<String>,
     /// Admission plugins to run in addition to kube-apiserver's defaults, with kube-apiserver's
     /// names. `ServiceAccount` always runs, but rejects a pod whose account does not exist only if
-    /// it is named here, since no controller creates the account `default` yet
+    /// it is named here or the controller `serviceaccount` runs, which creates `default`
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     enable_admission_plugins: Vec<String>,
     /// Admission plugins not to run
@@ -185,6 +190,7 @@ fn config(args: &UpArgs) -> Result<Config> {
         service_cidr: args.service_cidr.clone(),
         enabled_plugins: args.enable_admission_plugins.clone(),
         disabled_plugins: args.disable_admission_plugins.clone(),
+        runtime_config: args.runtime_config.clone(),
         ..Config::default()
     })
 }

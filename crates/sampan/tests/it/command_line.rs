@@ -214,12 +214,14 @@ fn unsupported_flags_and_plugins_are_refused_by_name() {
     let unknown = error_of(&["up", "--controllers", "*,-daemonsets"]);
     assert!(unknown.contains("there is no controller \"daemonsets\""), "{unknown}");
     assert!(unknown.contains(", daemonset-controller"), "{unknown}");
-    let plugins = |flag: &str, names: &str| error_of(&["up", "--in-memory", flag, names]);
-    let absent = plugins("--enable-admission-plugins", "Priority,EventRateLimit");
+    let with = |flag: &str, names: &str| error_of(&["up", "--in-memory", flag, names]);
+    let absent = with("--enable-admission-plugins", "Priority,EventRateLimit");
     assert!(absent.contains("EventRateLimit cannot be enabled"), "{absent}");
-    let unknown = plugins("--disable-admission-plugins", "Priorty");
+    let unknown = with("--disable-admission-plugins", "Priorty");
     assert!(unknown.contains("unknown admission plugin \"Priorty\""), "{unknown}");
     assert!(unknown.contains(", Priority, "), "{unknown}");
+    let required = with("--runtime-config", "api/beta=true,apps/v1=false");
+    assert!(required.contains("apps/v1 cannot be turned off"), "{required}");
     assert!(error_of(&["up", "--in-memory", "--data-dir", "x"]).contains("cannot be used with"));
 }
 

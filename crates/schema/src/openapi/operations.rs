@@ -1,37 +1,8 @@
 //! The paths of a kind and the operations at each.
 
+use super::parameters::{self, DELETE, GET, LIST, PATCH, WRITE, query};
 use super::{Kind, SCHEMAS};
 use machinery::{Map, Value, json};
-
-/// The query parameters of each verb, with their types.
-const LIST: &[(&str, &str)] = &[
-    ("allowWatchBookmarks", "boolean"),
-    ("continue", "string"),
-    ("fieldSelector", "string"),
-    ("labelSelector", "string"),
-    ("limit", "integer"),
-    ("resourceVersion", "string"),
-    ("resourceVersionMatch", "string"),
-    ("sendInitialEvents", "boolean"),
-    ("timeoutSeconds", "integer"),
-    ("watch", "boolean"),
-];
-const GET: &[(&str, &str)] = &[("resourceVersion", "string")];
-const WRITE: &[(&str, &str)] =
-    &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")];
-const PATCH: &[(&str, &str)] = &[
-    ("dryRun", "string"),
-    ("fieldManager", "string"),
-    ("fieldValidation", "string"),
-    ("force", "boolean"),
-];
-const DELETE: &[(&str, &str)] = &[
-    ("dryRun", "string"),
-    ("gracePeriodSeconds", "integer"),
-    ("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"),
-    ("orphanDependents", "boolean"),
-    ("propagationPolicy", "string"),
-];
 
 const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
@@ -67,7 +38,7 @@ struct Operation<'a> {
     verb: &'a str,
     /// The text between the version and the kind in the id.
     infix: &'a str,
-    options: &'a [(&'a str, &'a str)],
+    options: &'a [&'a str],
     request_body: Option<RequestBody<'a>>,
     /// The schema of the response.
     response_model: &'a str,
@@ -215,14 +186,10 @@ struct Target<'a> {
 impl Target<'_> {
     /// The path item with these path parameters and operations.
     fn item(&self, in_path: &[&str], operations: &[Operation<'_>]) -> Value {
-        let mut parameters: Vec<Value> = in_path
-            .iter()
-            .map(|name| {
-                let schema = json!({"type": "string", "uniqueItems": true});
-                json!({"name": name, "in": "path", "required": true, "schema": schema})
-            })
-            .collect();
-        parameters.push(query("pretty", "string"));
+        let in_path = in_path.iter();
+        let mut parameters: Vec<Value> =
+            in_path.map(|name| parameters::in_path(name, self.identity.2)).collect();
+        parameters.push(query("pretty"));
         let mut item = json!({"parameters": parameters});
         for operation in operations {
             item[operation.method] = self.describe(operation);
@@ -238,8 +205,7 @@ impl Target<'_> {
                 content(operation.response_model, &["application/json", "application/yaml"]);
             responses[*code] = json!({"description": text, "content": content});
         }
-        let options: Vec<Value> =
-            operation.options.iter().map(|(name, kind)| query(name, kind)).collect();
+        let options: Vec<Value> = operation.options.iter().map(|name| query(name)).collect();
         let infix = format!("{}{namespaced}", operation.infix);
         let suffix = capitalized(&[self.subresource]).concat();
         let (group, version, kind) = self.identity;
@@ -305,10 +271,6 @@ impl Target<'_> {
             self.kind.kind
         )
     }
-}
-
-fn query(name: &str, kind: &str) -> Value {
-    json!({"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": true}})
 }
 
 fn content(model: &str, types: &[&str]) -> Value {
@@ -401,6 +363,7 @@ mod tests {
         let names: Vec<&Value> =
             patch["parameters"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
         assert_eq!(names, ["dryRun", "fieldManager", "fieldValidation", "force"]);
+        assert_eq!(patch["parameters"][3]["schema"]["type"], "boolean");
         assert_eq!(patch["description"], "partially update the specified Deployment");
         let types = patch["requestBody"]["content"].as_object().unwrap();
         assert!(types.contains_key("application/strategic-merge-patch+json"));

@@ -82,7 +82,7 @@ impl Descriptions {
                 "apiVersion" => self.every_kind.api_version.as_ref().into(),
                 "kind" => self.every_kind.kind.as_ref().into(),
                 "metadata" => self.every_kind.list_metadata.as_ref().into(),
-                _ => format!("List of {item} objects.").into(),
+                _ => format!("List of {}", plural(item)).into(),
             });
         }
         self.find(name, field).map(Cow::Borrowed)
@@ -99,6 +99,17 @@ impl Descriptions {
             self.unpacked.insert(package.to_owned(), unpack(package));
         }
         Some((&self.unpacked[package], short))
+    }
+}
+
+/// The plural of a kind: `Ingress` to `ingresses`.
+fn plural(kind: &str) -> String {
+    let kind = kind.to_lowercase();
+    match kind.strip_suffix('y') {
+        Some(rest) if !rest.ends_with(['a', 'e', 'o']) => format!("{rest}ies"),
+        _ if kind == "endpoints" => kind,
+        _ if kind.ends_with(['s', 'x']) => kind + "es",
+        _ => kind + "s",
     }
 }
 

@@ -146,7 +146,16 @@ fn lists_of_kinds_have_generated_descriptions() {
     let list = schema_of("core/v1.PodList", "io.k8s.api.core.v1.PodList");
     assert_eq!(list["description"], "PodList is a list of Pod");
     assert_eq!(list["required"], json!(["items"]));
-    assert_eq!(list["properties"]["items"]["description"], "List of Pod objects.");
+    assert_eq!(list["properties"]["items"]["description"], "List of pods");
+    for (name, description) in [
+        ("networking/v1.IngressList", "List of ingresses"),
+        ("networking/v1.NetworkPolicyList", "List of networkpolicies"),
+        ("core/v1.EndpointsList", "List of endpoints"),
+    ] {
+        let openapi_name = crate::find(name).unwrap().openapi_name();
+        let items = &schema_of(name, &openapi_name)["properties"]["items"];
+        assert_eq!(items["description"], description);
+    }
 }
 
 #[test]

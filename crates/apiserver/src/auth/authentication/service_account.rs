@@ -23,7 +23,8 @@ use legacy_claims::LEGACY_ISSUER;
 use machinery::{Object, Value, json, names};
 
 pub use claims::{Claims, Lookup, Reference};
-pub use legacy_claims::{LegacyClaims, ReferencedObject};
+pub(crate) use legacy_claims::LAST_USED;
+pub use legacy_claims::{LegacyClaims, ReferencedObject, UsedSecret};
 
 /// The issuer of tokens, which is also the audience of tokens for the API server itself.
 pub const ISSUER: &str = "https://kubernetes.default.svc";

@@ -6,7 +6,11 @@ use crate::storage::catalog::Catalog;
 
 /// Appends the number of objects of each stored resource.
 pub(super) fn append(text: &mut String, catalog: &Catalog) {
-    let stored = || catalog.served().iter().filter(|it| it.resource.strategy.unstored.is_none());
+    let stored = || {
+        let resources = catalog.served().iter();
+        let served = resources.filter(|it| it.resource.versions.iter().any(|it| it.served));
+        served.filter(|it| it.resource.strategy.unstored.is_none())
+    };
     let name = "apiserver_resource_objects";
     exposition::append_head(
         text,

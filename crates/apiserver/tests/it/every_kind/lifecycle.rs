@@ -1,13 +1,12 @@
 //! Create, read, list, watch and delete, and discovery.
 
-use super::case::cases;
+use super::case::{cases, plane};
 use machinery::{Value, json};
-use testenv::TestEnv;
 use testenv::media_type::MERGE_PATCH;
 
 #[tokio::test]
 async fn a_created_object_is_read_and_listed() {
-    let plane = TestEnv::start().await;
+    let plane = plane().await;
     for case in cases() {
         let name = case.name();
         let created = case.create(&plane).await;
@@ -38,7 +37,7 @@ async fn a_created_object_is_read_and_listed() {
 
 #[tokio::test]
 async fn a_watch_reports_all_events_in_order() {
-    let plane = TestEnv::start().await;
+    let plane = plane().await;
     for case in cases() {
         let name = case.name();
         let list = plane.read(&case.collection()).await;
@@ -76,7 +75,7 @@ fn revision_of(object: &Value) -> u64 {
 
 #[tokio::test]
 async fn a_deleted_object_is_not_found() {
-    let plane = TestEnv::start().await;
+    let plane = plane().await;
     for case in cases() {
         let name = case.name();
         let before = plane.read(&case.collection()).await["items"].take();
@@ -91,7 +90,7 @@ async fn a_deleted_object_is_not_found() {
 
 #[tokio::test]
 async fn a_dry_run_returns_the_object_and_stores_nothing() {
-    let plane = TestEnv::start().await;
+    let plane = plane().await;
     for case in cases() {
         let name = case.name();
         let path = format!("{}?dryRun=All", case.collection());
@@ -105,7 +104,7 @@ async fn a_dry_run_returns_the_object_and_stores_nothing() {
 
 #[tokio::test]
 async fn discovery_lists_the_verbs_and_subresources() {
-    let plane = TestEnv::start().await;
+    let plane = plane().await;
     let all = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
     for case in cases() {
         for (api_version, version) in case.versions() {

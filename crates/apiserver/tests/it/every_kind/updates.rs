@@ -1,8 +1,7 @@
 //! Patches, updates, status updates, and all versions of a kind.
 
-use super::case::cases;
+use super::case::{cases, plane};
 use machinery::{Value, json, patch};
-use testenv::TestEnv;
 use testenv::media_type::{MERGE_PATCH, STRATEGIC_MERGE_PATCH};
 
 /// Kinds whose status can be set by a create: a node registers itself.
@@ -21,7 +20,7 @@ fn without_change_counters(mut object: Value) -> Value {
 
 #[tokio::test]
 async fn a_patch_changes_only_the_named_fields() {
-    let plane = TestEnv::start().await;
+    let plane = plane().await;
     for case in cases() {
         let name = case.name();
         let before = case.create_and_settle(&plane).await;
@@ -49,7 +48,7 @@ async fn a_patch_changes_only_the_named_fields() {
 
 #[tokio::test]
 async fn a_put_without_changes_stores_nothing() {
-    let plane = TestEnv::start().await;
+    let plane = plane().await;
     for case in cases() {
         let name = case.name();
         let read = case.create_and_settle(&plane).await;
@@ -68,7 +67,7 @@ async fn a_put_without_changes_stores_nothing() {
 
 #[tokio::test]
 async fn only_the_status_subresource_changes_the_status() {
-    let plane = TestEnv::start().await;
+    let plane = plane().await;
     for case in cases().iter().filter(|it| it.status.is_some()) {
         let name = case.name();
         let status = case.status.as_ref().unwrap();
@@ -89,7 +88,7 @@ async fn only_the_status_subresource_changes_the_status() {
 
 #[tokio::test]
 async fn a_create_ignores_the_status_except_of_nodes() {
-    let plane = TestEnv::start().await;
+    let plane = plane().await;
     for case in cases().iter().filter(|it| it.status.is_some()) {
         let mut manifest = case.manifest.clone();
         manifest["status"].clone_from(case.status.as_ref().unwrap());
@@ -116,7 +115,7 @@ fn contains(whole: &Value, part: &Value) -> bool {
 
 #[tokio::test]
 async fn every_version_has_all_fields_of_the_object() {
-    let plane = TestEnv::start().await;
+    let plane = plane().await;
     let mut several = Vec::new();
     for case in cases().iter().filter(|it| it.versions().len() > 1) {
         several.push(case.resource.kind.clone());

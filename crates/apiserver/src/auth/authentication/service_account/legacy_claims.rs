@@ -19,6 +19,20 @@ const PREFIX: &str = "kubernetes.io/serviceaccount";
 /// The label of a secret whose token was invalidated because it was not used.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
+/// The label of a secret with the date of the last use of its token.
+pub(crate) const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
+
+/// A secret whose token was used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsedSecret {
+    /// The namespace of the secret.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+}
+
 /// See the [module documentation](self).
 ///
 /// ```
@@ -84,11 +98,12 @@ impl LegacyClaims {
     }
 
     /// Validates that the secret contains the token and that the account exists. The error is
-    /// upstream's message.
+    /// upstream's message. `used` is called with the secret, also if it is invalidated.
     pub(in crate::auth::authentication) fn validate(
         &self,
         token: &str,
         lookup: Lookup<'_>,
+        used: impl FnOnce(&ReferencedObject),
     ) -> Result<(), String> {
         let Self { namespace, name, uid, secret: secret_name } = self;
         let secret = lookup("secrets", namespace, secret_name);
@@ -109,6 +124,7 @@ impl LegacyClaims {
             let found = account.uid;
             return Err(format!("ServiceAccount UID ({found}) does not match claim ({uid})"));
         }
+        used(&secret);
         if secret.is_invalidated {
             return Err(format!(
                 "the token in secret {namespace}/{secret_name} for service account {namespace}/{name} has been marked invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the '{INVALID_SINCE}' label from the secret to temporarily allow use of this token"
@@ -134,6 +150,8 @@ pub struct ReferencedObject {
     pub token: String,
     /// Whether a secret is labeled as invalid.
     pub is_invalidated: bool,
+    /// The date of the last use of the token in a secret; empty if it is not known.
+    pub last_used: String,
 }
 
 impl ReferencedObject {
@@ -146,6 +164,7 @@ impl ReferencedObject {
             deletion_timestamp: deletion_timestamp.map(|(seconds, _)| seconds),
             token: object.str_at(&["data", "token"]).to_owned(),
             is_invalidated: !label.is_empty(),
+            last_used: object.str_at(&["metadata", "labels", LAST_USED]).to_owned(),
         }
     }
 
@@ -176,7 +195,7 @@ mod tests {
             "secrets" => secret.cloned(),
             _ => Some(ReferencedObject { uid: account_uid.to_owned(), ..Default::default() }),
         };
-        assert_eq!(claims().validate("t", &lookup), expect.map_err(str::to_owned));
+        assert_eq!(claims().validate("t", &lookup, |_| {}), expect.map_err(str::to_owned));
     }
 
     #[test]
