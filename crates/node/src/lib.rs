@@ -21,6 +21,7 @@ mod node_view;
 mod node_object;
 mod node_controller;
 mod pod_view;
+mod commands;
 mod pod_plan;
 mod pod_conditions;
 mod pod_lifecycle;

@@ -220,6 +220,8 @@ fn changes(old: &PodStatus, new: &PodStatus) -> Map<String, Value> {
         }
     };
     set("phase", old.phase != new.phase, json!(new.phase));
+    set("reason", old.reason != new.reason, json!(new.reason));
+    set("message", old.message != new.message, json!(new.message));
     if new.observed_generation > 0 {
         let is_changed = old.observed_generation != new.observed_generation;
         set("observedGeneration", is_changed, json!(new.observed_generation));

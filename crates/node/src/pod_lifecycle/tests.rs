@@ -137,6 +137,34 @@ fn a_container_that_fails_is_restarted_with_a_growing_delay() {
 }
 
 #[test]
+fn containers_run_as_their_commands_say() {
+    let spec = r#"{"restartPolicy":"Never","initContainers":[{"name":"i","command":["sleep","5"]}],
+        "containers":[{"name":"a","command":["sh","-c","sleep 3; exit 2"]},
+        {"name":"b","command":["sleep","10"]}]}"#;
+    check(
+        "{}",
+        spec,
+        &[
+            "0 Pending: running, PodInitializing, PodInitializing",
+            "5 Running: exit 0, ready, ready",
+            "8 Running: exit 0, exit 2, ready",
+            "15 Failed: exit 0, exit 2, exit 0",
+        ],
+    );
+}
+
+#[test]
+fn a_pod_ends_at_its_active_deadline() {
+    let spec = r#"{"restartPolicy":"OnFailure","activeDeadlineSeconds":20,
+        "containers":[{"name":"a","command":["sleep","5"]},{"name":"b"}]}"#;
+    check(
+        "{}",
+        spec,
+        &["0 Running: ready, ready", "5 Running: exit 0, ready", "20 Failed: exit 0, exit 143"],
+    );
+}
+
+#[test]
 fn a_deleted_pod_ends_within_its_grace_period() {
     let pod = |annotations: &str| -> PodView {
         serde_json::from_str(&format!(

@@ -6,5 +6,6 @@
 mod plane;
 mod nodes;
 mod pods;
+mod pod_commands;
 mod stages;
 mod failure;
