@@ -26,6 +26,8 @@ mod pod_plan;
 mod pod_conditions;
 mod pod_lifecycle;
 mod pod_addresses;
+mod pod_admission;
+mod pod_events;
 mod pod_controller;
 mod stages;
 mod template;

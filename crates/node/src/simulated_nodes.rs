@@ -16,6 +16,7 @@ use crate::node_controller::{self, NodeContext};
 use crate::node_object::{self, Capacity};
 use crate::pod_addresses::PodAddresses;
 use crate::pod_controller::{self, PodContext};
+use crate::pod_events::PodEvents;
 use crate::roles;
 use crate::stages::{self, Followers, StageWatch, Stages};
 use keel::{Clock, Entropy, Tasks, UncleanStop};
@@ -131,7 +132,7 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
         count: options.count,
         clock: options.clock.clone(),
         addresses: Arc::new(PodAddresses::default()),
-        recorder: manager.recorder(roles::NAME),
+        events: PodEvents::new(manager.recorder(roles::NAME), options.clock.clone()),
         existing: Once::new(),
         stages: Arc::clone(&stages),
     };
