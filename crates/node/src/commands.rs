@@ -4,11 +4,12 @@
 //! `sh -c` of scripts that consist of them, see [`shell`]. Of any other command nothing is known.
 
 mod shell;
+mod node_files;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::pod_view::{Container, EnvVar, PodView};
+pub(crate) use node_files::NodeFiles;
 use shell::{Machine, Stop};
 
 /// Images whose process serves until it is stopped.
@@ -46,16 +47,23 @@ impl Process {
     pub(crate) const SUCCESS: Self = Self { run_for: Some(Duration::ZERO), exit_code: 0 };
 }
 
-/// The process of a container after this number of restarts; `None` if its command is not understood.
-pub(crate) fn process(pod: &PodView, container: &Container, restarts: u32) -> Option<Process> {
+/// The process of a container, which runs after this number of restarts; `None` if its command is not
+/// understood.
+pub(crate) fn process(
+    pod: &PodView,
+    container: &Container,
+    restarts: u32,
+    node_files: &NodeFiles,
+) -> Option<Process> {
     let command: Vec<&str> =
         container.command.iter().chain(&container.args).map(String::as_str).collect();
     if command.is_empty() {
         return is_server(&container.image).then_some(Process::ENDLESS);
     }
     let variable = |name: &str| variable(pod, container, name);
-    let mut files = BTreeSet::new();
-    // Files on volumes are those that the earlier runs have left.
+    let id = pod.container_id(&container.name, restarts);
+    let mut files = node_files.visible(pod, container, &id);
+    // Other files on volumes are those that the earlier runs have left.
     for _ in 0..restarts.min(MAX_REPEATED_RUNS) {
         run(&command, &mut Machine::new(&variable, &mut files));
         files.retain(|path| container.volume_mounts.iter().any(|it| it.contains(path)));
@@ -64,6 +72,7 @@ pub(crate) fn process(pod: &PodView, container: &Container, restarts: u32) -> Op
         }
     }
     let known = run(&command, &mut Machine::new(&variable, &mut files));
+    node_files.add(pod, container, &id, &files);
     let is_server = container.command.is_empty() && is_server(&container.image);
     known.or(is_server.then_some(Process::ENDLESS))
 }

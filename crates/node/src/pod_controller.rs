@@ -10,6 +10,7 @@ use std::sync::{Arc, Once};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::commands::NodeFiles;
 use crate::node_object;
 use crate::node_view::NodeView;
 use crate::pod_addresses::PodAddresses;
@@ -34,6 +35,7 @@ pub(crate) struct PodContext {
     pub clock: Clock,
     pub addresses: Arc<PodAddresses>,
     pub events: PodEvents,
+    pub node_files: NodeFiles,
     /// Records the addresses of the pods that exist at the start.
     pub existing: Once,
     pub stages: Arc<Stages>,
@@ -131,7 +133,7 @@ impl PodContext {
         let plan = if self.stages.replaces(StagedKind::Pod, "pod-complete") {
             PodPlan::of_annotations(pod)
         } else {
-            PodPlan::of(pod)
+            PodPlan::of(pod, &self.node_files)
         };
         let lifecycle = PodLifecycle::new(pod, &plan, self.clock.now());
         let Progress { mut status, wake_after } = lifecycle.advance();
@@ -174,7 +176,7 @@ impl PodContext {
 
     /// Ends a pod that is being deleted, and removes it.
     async fn end(&self, pod: &PodView) -> Result<Action, Failure> {
-        let plan = PodPlan::of(pod);
+        let plan = PodPlan::of(pod, &self.node_files);
         if !pod.is_finished() {
             match PodLifecycle::new(pod, &plan, self.clock.now()).terminate() {
                 Ok(status) => {

@@ -141,7 +141,7 @@ impl<'a> PodLifecycle<'a> {
             let mut status = known.unwrap_or_else(|| new_status(container, "PodInitializing"));
             if may_start {
                 may_start = if container.is_sidecar() {
-                    self.advance_sidecar(&mut status)
+                    self.advance_sidecar(container, &mut status)
                 } else {
                     self.advance_init_container(container, &mut status)
                 };
@@ -152,11 +152,11 @@ impl<'a> PodLifecycle<'a> {
     }
 
     /// Whether the next container may start.
-    fn advance_sidecar(&mut self, status: &mut ContainerStatus) -> bool {
+    fn advance_sidecar(&mut self, container: &Container, status: &mut ContainerStatus) -> bool {
         if status.state.running.is_none() {
             self.start(status);
         }
-        self.set_readiness(status);
+        self.set_readiness(container, status);
         true
     }
 
@@ -233,7 +233,7 @@ impl<'a> PodLifecycle<'a> {
             }
         }
         status.started = Some(status.state.running.is_some());
-        self.set_readiness(status);
+        self.set_readiness(container, status);
     }
 
     fn ephemeral_containers(&mut self, is_created: bool) -> Vec<ContainerStatus> {
@@ -254,8 +254,7 @@ impl<'a> PodLifecycle<'a> {
         if status.last_state.terminated.is_some() {
             status.restart_count += 1;
         }
-        let (uid, restarts) = (&self.pod.metadata.uid, status.restart_count);
-        status.container_id = format!("simulated://{uid}/{}/{restarts}", status.name);
+        status.container_id = self.pod.container_id(&status.name, status.restart_count);
         status.image_id = image_id(&status.image);
         status.state = ContainerState::running(&self.now_text);
         status.started = Some(true);
@@ -304,9 +303,9 @@ impl<'a> PodLifecycle<'a> {
         self.has_passed(&finished, backoff(status))
     }
 
-    fn set_readiness(&mut self, status: &mut ContainerStatus) {
+    fn set_readiness(&mut self, container: &Container, status: &mut ContainerStatus) {
         let started = status.state.running.as_ref().and_then(|running| running.started_at.clone());
-        status.ready = match (started, self.plan.ready_after) {
+        status.ready = match (started, self.plan.ready_after(container)) {
             (Some(started), Some(delay)) => self.has_passed(&started, delay),
             _ => false,
         };

@@ -5,7 +5,7 @@
 //! | `sampan.dev/start-after: 5s` | the containers are created for this time | `0s` |
 //! | `sampan.dev/waiting: ImagePullBackOff` | the containers wait for this reason and never start | |
 //! | `sampan.dev/init-duration: 2s` | each init container runs for this time | `0s` |
-//! | `sampan.dev/ready-after: 10s` | a container is ready this time after its start | `0s` |
+//! | `sampan.dev/ready-after: 10s` | a container is ready this time after its start | the delay of its readiness probe |
 //! | `sampan.dev/ready: "false"` | the containers run but are not ready | `"true"` |
 //! | `sampan.dev/run-for: 30s` | the containers run for this time and then exit | |
 //! | `sampan.dev/exit-code: "1"` | their exit code; without `run-for` they exit at once | `"0"` |
@@ -20,7 +20,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::commands::{self, Process};
+use crate::commands::{self, NodeFiles, Process};
 use crate::pod_view::{Container, PodView};
 use machinery::go_duration;
 
@@ -31,8 +31,10 @@ pub(crate) struct PodPlan<'a> {
     pub start_after: Duration,
     /// The reason for which the containers never start.
     pub waiting: Option<&'a str>,
-    /// The time between the start of a container and its readiness; `None` if it is never ready.
-    pub ready_after: Option<Duration>,
+    /// Whether the containers are never ready.
+    is_never_ready: bool,
+    /// The time between the start of a container and its readiness, if the annotations decide that.
+    ready_after: Option<Duration>,
     /// The time that a deleted pod needs to end.
     pub termination: Duration,
     /// The time for which the containers run, if the annotations decide that.
@@ -41,18 +43,18 @@ pub(crate) struct PodPlan<'a> {
     init_duration: Option<Duration>,
     annotations: &'a BTreeMap<String, String>,
     pod: &'a PodView,
-    /// Whether the commands of the containers are followed.
-    follows_commands: bool,
+    /// Needed to follow the commands of the containers; `None` if they are not followed.
+    node_files: Option<&'a NodeFiles>,
     /// Whether a container ends if nothing is known about it.
     ends: bool,
 }
 
 impl<'a> PodPlan<'a> {
     /// The plan of a pod.
-    pub(crate) fn of(pod: &'a PodView) -> Self {
+    pub(crate) fn of(pod: &'a PodView, node_files: &'a NodeFiles) -> Self {
         let is_of_job = pod.metadata.owner_references.iter().any(|it| it.kind == "Job");
         let ends = is_of_job && pod.spec.restart_policy != "Always";
-        Self { follows_commands: true, ends, ..Self::of_annotations(pod) }
+        Self { node_files: Some(node_files), ends, ..Self::of_annotations(pod) }
     }
 
     /// The plan of a pod, whose annotations alone decide whether it ends.
@@ -61,13 +63,14 @@ impl<'a> PodPlan<'a> {
         let nothing = Self {
             start_after: Duration::ZERO,
             waiting: None,
-            ready_after: Some(Duration::ZERO),
+            is_never_ready: false,
+            ready_after: None,
             termination: Duration::ZERO,
             run_for: None,
             init_duration: None,
             annotations,
             pod,
-            follows_commands: false,
+            node_files: None,
             ends: false,
         };
         if annotations.is_empty() {
@@ -83,16 +86,22 @@ impl<'a> PodPlan<'a> {
             let is_exit_code = |key: &String| key.starts_with("exit-code.sampan.dev/");
             text("exit-code").is_some() || annotations.keys().any(is_exit_code)
         };
-        let is_never_ready = text("ready") == Some("false");
         Self {
             start_after: duration("start-after").unwrap_or_default(),
             waiting: text("waiting"),
-            ready_after: (!is_never_ready).then(|| duration("ready-after").unwrap_or_default()),
+            is_never_ready: text("ready") == Some("false"),
+            ready_after: duration("ready-after"),
             termination: duration("termination").unwrap_or_default(),
             run_for: duration("run-for").or_else(|| exits().then_some(Duration::ZERO)),
             init_duration: duration("init-duration"),
             ..nothing
         }
+    }
+
+    /// The time between the start of a container and its readiness; `None` if it is never ready.
+    pub(crate) fn ready_after(&self, container: &Container) -> Option<Duration> {
+        let probed = || Duration::from_secs(container.readiness_probe.initial_delay_seconds.into());
+        (!self.is_never_ready).then(|| self.ready_after.unwrap_or_else(probed))
     }
 
     /// The process of a container after this number of restarts.
@@ -117,10 +126,7 @@ impl<'a> PodPlan<'a> {
     }
 
     fn command(&self, container: &Container, restarts: u32) -> Option<Process> {
-        if !self.follows_commands {
-            return None;
-        }
-        commands::process(self.pod, container, restarts)
+        commands::process(self.pod, container, restarts, self.node_files?)
     }
 
     fn own_exit_code(&self, container: &str) -> Option<i32> {
@@ -146,9 +152,10 @@ mod tests {
     #[test]
     fn a_pod_without_annotations_starts_at_once_and_does_not_end() {
         let pod = pod(r#"{"spec":{"restartPolicy":"Never"}}"#);
-        let plan = PodPlan::of(&pod);
+        let files = NodeFiles::default();
+        let plan = PodPlan::of(&pod, &files);
         assert_eq!(plan.start_after, Duration::ZERO);
-        assert_eq!(plan.ready_after, Some(Duration::ZERO));
+        assert_eq!(plan.ready_after(&container(r#"{"name":"a"}"#)), Some(Duration::ZERO));
         assert_eq!(plan.process(&container(r#"{"name":"a"}"#), 0), Process::ENDLESS);
         assert_eq!(plan.init_process(&container(r#"{"name":"a"}"#), 0), Process::SUCCESS);
     }
@@ -159,11 +166,14 @@ mod tests {
         let at_once =
             pod(&format!(r#"{{"metadata":{{{owners}}},"spec":{{"restartPolicy":"Never"}}}}"#));
         let unknown = container(r#"{"name":"a","command":["work"]}"#);
-        assert_eq!(PodPlan::of(&at_once).process(&unknown, 0), Process::SUCCESS);
+        assert_eq!(
+            PodPlan::of(&at_once, &NodeFiles::default()).process(&unknown, 0),
+            Process::SUCCESS
+        );
         let later = pod(&format!(
             r#"{{"metadata":{{{owners},"annotations":{{"sampan.dev/run-for":"1m"}}}},"spec":{{"restartPolicy":"Never"}}}}"#
         ));
-        let process = PodPlan::of(&later).process(&unknown, 0);
+        let process = PodPlan::of(&later, &NodeFiles::default()).process(&unknown, 0);
         assert_eq!(process.run_for, Some(Duration::from_mins(1)));
     }
 
@@ -172,7 +182,8 @@ mod tests {
         let pod = pod(
             r#"{"metadata":{"annotations":{"sampan.dev/exit-code":"1","exit-code.sampan.dev/b":"3"}}}"#,
         );
-        let plan = PodPlan::of(&pod);
+        let files = NodeFiles::default();
+        let plan = PodPlan::of(&pod, &files);
         let [a, b] = ["a", "b"].map(|name| container(&format!(r#"{{"name":"{name}"}}"#)));
         assert_eq!((plan.process(&a, 0).exit_code, plan.process(&b, 0).exit_code), (1, 3));
         let codes = (plan.init_process(&a, 0).exit_code, plan.init_process(&b, 0).exit_code);
@@ -180,14 +191,28 @@ mod tests {
     }
 
     #[test]
+    fn the_readiness_probe_delays_readiness_unless_annotations_decide() {
+        let probed = container(r#"{"name":"a","readinessProbe":{"initialDelaySeconds":20}}"#);
+        let files = NodeFiles::default();
+        let check = |annotations: &str, expect: Option<u64>| {
+            let pod = pod(&format!(r#"{{"metadata":{{"annotations":{annotations}}}}}"#));
+            let found = PodPlan::of(&pod, &files).ready_after(&probed);
+            assert_eq!(found, expect.map(Duration::from_secs), "{annotations}");
+        };
+        check("{}", Some(20));
+        check(r#"{"sampan.dev/ready-after":"3s"}"#, Some(3));
+        check(r#"{"sampan.dev/ready":"false"}"#, None);
+    }
+
+    #[test]
     fn annotations_decide_before_the_command() {
         let annotated =
             pod(r#"{"metadata":{"annotations":{"sampan.dev/exit-code":"2","other":"x"}}}"#);
         let command = container(r#"{"name":"a","command":["sleep","10"]}"#);
-        let process = PodPlan::of(&annotated).process(&command, 0);
+        let process = PodPlan::of(&annotated, &NodeFiles::default()).process(&command, 0);
         assert_eq!(process, Process { run_for: Some(Duration::ZERO), exit_code: 2 });
         let other = pod(r#"{"metadata":{"annotations":{"other":"x"}}}"#);
-        let process = PodPlan::of(&other).process(&command, 0);
+        let process = PodPlan::of(&other, &NodeFiles::default()).process(&command, 0);
         assert_eq!(process, Process { run_for: Some(Duration::from_secs(10)), exit_code: 0 });
         assert_eq!(PodPlan::of_annotations(&other).process(&command, 0), Process::ENDLESS);
     }

@@ -64,6 +64,8 @@ pub(crate) struct PodSpec {
     pub containers: Vec<Container>,
     /// The containers that run before them, in order; those that restart always are sidecars.
     pub init_containers: Vec<Container>,
+    /// The volumes.
+    pub volumes: Vec<Volume>,
     /// The containers of `kubectl debug`.
     pub ephemeral_containers: Vec<Container>,
     /// The conditions that a ready pod must have.
@@ -92,6 +94,16 @@ pub(crate) struct Container {
     pub ports: Vec<Port>,
     /// The volumes in the file system of the container.
     pub volume_mounts: Vec<VolumeMount>,
+    /// When the container is ready.
+    pub readiness_probe: Probe,
+}
+
+/// A check of a container.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Probe {
+    /// The time between the start of the container and the first check.
+    pub initial_delay_seconds: u32,
 }
 
 /// An environment variable.
@@ -139,8 +151,28 @@ pub(crate) struct Port {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct VolumeMount {
+    /// The name of the volume.
+    pub name: String,
     /// Its directory.
     pub mount_path: String,
+}
+
+/// A volume.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Volume {
+    /// The name.
+    pub name: String,
+    /// A directory of the node.
+    pub host_path: Option<HostPath>,
+}
+
+/// A directory of a node.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct HostPath {
+    /// Its path.
+    pub path: String,
 }
 
 /// A condition that a ready pod must have.
@@ -286,6 +318,11 @@ pub(crate) struct Terminated {
 }
 
 impl PodView {
+    /// The id of a container after this number of restarts.
+    pub(crate) fn container_id(&self, container: &str, restarts: u32) -> String {
+        format!("simulated://{}/{container}/{restarts}", self.metadata.uid)
+    }
+
     /// Whether the pod has succeeded or failed.
     pub(crate) fn is_finished(&self) -> bool {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")

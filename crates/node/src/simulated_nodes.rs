@@ -12,6 +12,7 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::commands::NodeFiles;
 use crate::node_controller::{self, NodeContext};
 use crate::node_object::{self, Capacity};
 use crate::pod_addresses::PodAddresses;
@@ -133,6 +134,7 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
         clock: options.clock.clone(),
         addresses: Arc::new(PodAddresses::default()),
         events: PodEvents::new(manager.recorder(roles::NAME), options.clock.clone()),
+        node_files: NodeFiles::default(),
         existing: Once::new(),
         stages: Arc::clone(&stages),
     };

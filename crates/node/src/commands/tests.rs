@@ -7,7 +7,11 @@ fn outcome(container: &str, restarts: u32) -> String {
     let pod = r#"{"metadata":{"name":"p","namespace":"n","annotations":{"index":"3"}}}"#;
     let pod: PodView = serde_json::from_str(pod).unwrap();
     let container: Container = serde_json::from_str(container).unwrap();
-    match process(&pod, &container, restarts) {
+    text(process(&pod, &container, restarts, &NodeFiles::default()))
+}
+
+fn text(process: Option<Process>) -> String {
+    match process {
         None => "unknown".to_owned(),
         Some(Process { run_for: None, .. }) => "endless".to_owned(),
         Some(Process { run_for: Some(time), exit_code }) => format!("{time:?} exit {exit_code}"),
@@ -135,6 +139,27 @@ fn a_script_finds_the_files_that_an_earlier_run_has_left_on_a_volume() {
     );
     let elsewhere = container("/database");
     assert_eq!([0, 1].map(|it| outcome(&elsewhere, it)), ["0ns exit 1", "0ns exit 1"]);
+}
+
+#[test]
+fn a_script_finds_the_files_that_other_pods_have_left_on_the_disk_of_their_node() {
+    let pod = |uid: &str, node: &str| -> PodView {
+        let volumes = r#"[{"name":"data","hostPath":{"path":"/srv/job/"}}]"#;
+        let pod = format!(
+            r#"{{"metadata":{{"uid":"{uid}"}},"spec":{{"nodeName":"{node}","volumes":{volumes}}}}}"#
+        );
+        serde_json::from_str(&pod).unwrap()
+    };
+    let script = "if [ -e /data/mark ]; then exit 0; fi; touch /data/mark /tmp/mark; exit 1";
+    let mounts = serde_json::json!([{"name": "data", "mountPath": "/data"}]);
+    let container = serde_json::json!({"command": ["sh", "-c", script], "volumeMounts": mounts});
+    let container: Container = serde_json::from_value(container).unwrap();
+    let files = NodeFiles::default();
+    let run = |pod: &PodView| text(process(pod, &container, 0, &files));
+    assert_eq!(run(&pod("a", "n-1")), "0ns exit 1");
+    assert_eq!(run(&pod("a", "n-1")), "0ns exit 1", "the same run is asked for again");
+    assert_eq!(run(&pod("b", "n-1")), "0ns exit 0");
+    assert_eq!(run(&pod("b", "n-2")), "0ns exit 1");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Tests of the life of a pod.
 
 use super::*;
+use crate::commands::NodeFiles;
 
 const START: i64 = 1_704_067_200;
 
@@ -12,9 +13,10 @@ fn run(annotations: &str, spec: &str) -> Vec<String> {
         "annotations":{annotations}}},"spec":{spec}}}"#
     );
     let mut pod: PodView = serde_json::from_str(&json).unwrap();
+    let files = NodeFiles::default();
     let (mut now, mut lines) = (Timestamp::from_seconds(START), Vec::new());
     while lines.len() < 12 && !pod.is_finished() {
-        let plan = PodPlan::of(&pod);
+        let plan = PodPlan::of(&pod, &files);
         let progress = PodLifecycle::new(&pod, &plan, now).advance();
         if progress.status == pod.status {
             let Some(delay) = progress.wake_after else { break };
@@ -179,7 +181,8 @@ fn a_deleted_pod_ends_within_its_grace_period() {
     let now = Timestamp::from_seconds(START);
     let check = |annotations: &str| {
         let pod = pod(annotations);
-        let plan = PodPlan::of(&pod);
+        let files = NodeFiles::default();
+        let plan = PodPlan::of(&pod, &files);
         PodLifecycle::new(&pod, &plan, now).terminate().map(|status| line(now, &status))
     };
     assert_eq!(check("{}"), Ok("0 Failed: exit 143".to_owned()));

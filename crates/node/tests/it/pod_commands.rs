@@ -48,11 +48,11 @@ async fn an_annotation_decides_before_the_command() {
 
 #[tokio::test]
 async fn the_job_of_a_command_that_sleeps_stays_active() {
-    let plane = Plane::start(1, &["job", "kube-scheduler"]).await;
+    let plane = Plane::start(1, &["job"]).await;
     let jobs = "/apis/batch/v1/namespaces/default/jobs";
     let job = |name: &str, command: &[&str]| {
         let mut spec = spec(command);
-        spec["containers"][0]["resources"] = json!({});
+        spec["nodeName"] = json!("sampan-0");
         json!({"metadata": {"name": name},
             "spec": {"backoffLimit": 0, "template": {"spec": spec}}})
     };
