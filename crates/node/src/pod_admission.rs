@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::pod_view::{Container, PodView, Port};
+use crate::pod_view::{Container, ContainerPort, PodView};
 use crate::simulated_nodes::NODE_INDEX;
 use crate::time;
 use keel::Timestamp;
@@ -70,7 +70,7 @@ struct OtherSpec {
 #[serde(rename_all = "camelCase", default)]
 struct PortsOfContainer {
     restart_policy: String,
-    ports: Vec<Port>,
+    ports: Vec<ContainerPort>,
 }
 
 #[derive(Default, Deserialize)]
@@ -87,7 +87,7 @@ pub(crate) fn decide(
     pods: &Indexer,
     now: Timestamp,
 ) -> Result<Admission, NoSuchIndex> {
-    let wanted: Vec<&Port> = wanted(pod).collect();
+    let wanted: Vec<&ContainerPort> = wanted(pod).collect();
     if wanted.is_empty() {
         return Ok(Admission::Accepted);
     }
@@ -108,7 +108,7 @@ pub(crate) fn decide(
 }
 
 /// The ports of the node that a pod wants.
-fn wanted(pod: &PodView) -> impl Iterator<Item = &Port> {
+fn wanted(pod: &PodView) -> impl Iterator<Item = &ContainerPort> {
     let sidecars = pod.spec.init_containers.iter().filter(|it| Container::is_sidecar(it));
     let ports = pod.spec.containers.iter().chain(sidecars).flat_map(|it| &it.ports);
     ports.filter(|port| port.host_port > 0)
@@ -123,15 +123,15 @@ impl Other {
         key.1 != own.1 && !is_finished && (self.status.start_time.is_some() || key < own)
     }
 
-    fn ports(&self) -> impl Iterator<Item = &Port> {
+    fn ports(&self) -> impl Iterator<Item = &ContainerPort> {
         let sidecars = self.spec.init_containers.iter().filter(|it| it.restart_policy == "Always");
         self.spec.containers.iter().chain(sidecars).flat_map(|it| &it.ports)
     }
 }
 
 /// Whether two ports of a node exclude each other.
-fn conflict(a: &Port, b: &Port) -> bool {
-    let is_any = |port: &Port| port.host_ip.is_empty() || port.host_ip == "0.0.0.0";
+fn conflict(a: &ContainerPort, b: &ContainerPort) -> bool {
+    let is_any = |port: &ContainerPort| port.host_ip.is_empty() || port.host_ip == "0.0.0.0";
     a.host_port == b.host_port
         && a.protocol == b.protocol
         && (is_any(a) || is_any(b) || a.host_ip == b.host_ip)

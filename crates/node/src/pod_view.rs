@@ -91,7 +91,7 @@ pub(crate) struct Container {
     /// The environment variables.
     pub env: Vec<EnvVar>,
     /// The ports.
-    pub ports: Vec<Port>,
+    pub ports: Vec<ContainerPort>,
     /// The volumes in the file system of the container.
     pub volume_mounts: Vec<VolumeMount>,
     /// When the container is ready.
@@ -137,7 +137,7 @@ pub(crate) struct FieldRef {
 /// A port of a container.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Port {
+pub(crate) struct ContainerPort {
     /// The port of the node, or 0.
     pub host_port: i32,
     /// The address of the node; empty for all.

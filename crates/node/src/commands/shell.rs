@@ -209,8 +209,7 @@ impl<'a> Machine<'a> {
         Ok(match arguments {
             [] => false,
             ["!", condition @ ..] => !self.test(condition)?,
-            [text] => !text.is_empty(),
-            ["-n", text] => !text.is_empty(),
+            [text] | ["-n", text] => !text.is_empty(),
             ["-z", text] => text.is_empty(),
             ["-e" | "-f" | "-r" | "-w", path] => self.files.contains(*path),
             [left, "=" | "==", right] => left == right,

@@ -76,7 +76,7 @@ async fn a_pod_fails_at_its_active_deadline() {
     let plane = Plane::start(1, &["none"]).await;
     plane.create_pod("late", json!({}), json!({"activeDeadlineSeconds": 60})).await;
     plane.until_phase("late", "Running").await;
-    plane.advance(Duration::from_secs(60));
+    plane.advance(Duration::from_mins(1));
     let pod = plane.until_phase("late", "Failed").await;
     assert_eq!(pod["status"]["reason"], "DeadlineExceeded");
     let message = "Pod was active on the node longer than the specified deadline";
