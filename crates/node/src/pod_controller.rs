@@ -2,18 +2,20 @@
 //!
 //! It promises that each pod has the status of [`pod_lifecycle`](crate::pod_lifecycle) at the time of
 //! the plane's clock, by one write for each change, and that a deleted pod ends and is removed. It
-//! reads Pods and Nodes, and writes the status of Pods, deletes Pods, and records Events about
-//! containers that are restarted with a delay.
+//! reads Pods and Nodes, and writes the status of Pods, deletes Pods, and records
+//! [Events](crate::pod_events) about their containers.
 
 use std::sync::{Arc, Once};
 
-use k8s_openapi::api::core::v1::ObjectReference;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::commands::NodeFiles;
 use crate::node_object;
 use crate::node_view::NodeView;
 use crate::pod_addresses::PodAddresses;
+use crate::pod_admission::{self, Admission, Rejection};
+use crate::pod_events::PodEvents;
 use crate::pod_lifecycle::{PodLifecycle, Progress};
 use crate::pod_plan::PodPlan;
 use crate::pod_view::{PodCondition, PodStatus, PodView};
@@ -21,7 +23,6 @@ use crate::requests;
 use crate::stages::{Played, StagedKind, Stages};
 use crate::time;
 use keel::Clock;
-use runtime::recorder::{EventType, Recorder};
 use runtime::{Action, Client, Failure, Lister, Request};
 
 /// The context of [`reconcile`].
@@ -33,7 +34,8 @@ pub(crate) struct PodContext {
     pub count: usize,
     pub clock: Clock,
     pub addresses: Arc<PodAddresses>,
-    pub recorder: Recorder,
+    pub events: PodEvents,
+    pub node_files: NodeFiles,
     /// Records the addresses of the pods that exist at the start.
     pub existing: Once,
     pub stages: Arc<Stages>,
@@ -121,10 +123,17 @@ impl PodContext {
         pod: &PodView,
         node: &NodeView,
     ) -> Result<Action, Failure> {
+        if pod.status.start_time.is_none() {
+            match pod_admission::decide(pod, self.pods.indexer(), self.clock.now())? {
+                Admission::Accepted => {}
+                Admission::Rejected(rejection) => return self.reject(pod, rejection).await,
+                Admission::RejectedAfter(wait) => return Ok(Action::RequeueAfter(wait)),
+            }
+        }
         let plan = if self.stages.replaces(StagedKind::Pod, "pod-complete") {
             PodPlan::of_annotations(pod)
         } else {
-            PodPlan::of(pod)
+            PodPlan::of(pod, &self.node_files)
         };
         let lifecycle = PodLifecycle::new(pod, &plan, self.clock.now());
         let Progress { mut status, wake_after } = lifecycle.advance();
@@ -142,16 +151,38 @@ impl PodContext {
             };
         }
         self.write(pod, &status).await?;
-        self.report_restarts(pod, &status);
+        self.events.report(pod, &status);
         Ok(wake_after.map_or(Action::Done, Action::RequeueAfter))
+    }
+
+    /// Fails a pod that cannot run on its node.
+    async fn reject(
+        &self,
+        pod: &PodView,
+        Rejection { reason, message }: Rejection,
+    ) -> Result<Action, Failure> {
+        let status = PodStatus {
+            phase: "Failed".to_owned(),
+            reason: reason.to_owned(),
+            message: format!("Pod was rejected: {message}"),
+            start_time: Some(time::seconds(self.clock.now())),
+            observed_generation: pod.metadata.generation,
+            ..pod.status.clone()
+        };
+        self.write(pod, &status).await?;
+        self.events.report_rejection(pod, reason, message);
+        Ok(Action::Done)
     }
 
     /// Ends a pod that is being deleted, and removes it.
     async fn end(&self, pod: &PodView) -> Result<Action, Failure> {
-        let plan = PodPlan::of(pod);
+        let plan = PodPlan::of(pod, &self.node_files);
         if !pod.is_finished() {
             match PodLifecycle::new(pod, &plan, self.clock.now()).terminate() {
-                Ok(status) => self.write(pod, &status).await?,
+                Ok(status) => {
+                    self.write(pod, &status).await?;
+                    self.events.report_stop(pod);
+                }
                 Err(wait) => return Ok(Action::RequeueAfter(wait)),
             }
         }
@@ -173,36 +204,6 @@ impl PodContext {
         let patched = requests::patch(&self.client, &path, requests::STRATEGIC_MERGE, &patch).await;
         Ok(requests::unless_outdated(patched)?)
     }
-
-    fn report_restarts(&self, pod: &PodView, status: &PodStatus) {
-        let init = status.init_container_statuses.iter().map(|status| (status, "initContainers"));
-        let others = status.container_statuses.iter().map(|status| (status, "containers"));
-        for (container, field) in init.chain(others) {
-            let Some(waiting) = &container.state.waiting else { continue };
-            let known = pod.status.container_statuses.iter();
-            let mut known = known.chain(&pod.status.init_container_statuses);
-            let was_waiting =
-                known.any(|it| it.name == container.name && it.state == container.state);
-            if waiting.reason != "CrashLoopBackOff" || was_waiting {
-                continue;
-            }
-            let metadata = &pod.metadata;
-            let regarding = ObjectReference {
-                api_version: Some("v1".to_owned()),
-                kind: Some("Pod".to_owned()),
-                name: Some(metadata.name.clone()),
-                namespace: Some(metadata.namespace.clone()),
-                uid: Some(metadata.uid.clone()),
-                field_path: Some(format!("spec.{field}{{{}}}", container.name)),
-                ..ObjectReference::default()
-            };
-            let message = format!(
-                "Back-off restarting failed container {} in pod {}_{}({})",
-                container.name, metadata.name, metadata.namespace, metadata.uid
-            );
-            self.recorder.record_about(regarding, EventType::Warning, "BackOff", &message);
-        }
-    }
 }
 
 /// The address that pods have as the address of their host.
@@ -220,6 +221,8 @@ fn changes(old: &PodStatus, new: &PodStatus) -> Map<String, Value> {
         }
     };
     set("phase", old.phase != new.phase, json!(new.phase));
+    set("reason", old.reason != new.reason, json!(new.reason));
+    set("message", old.message != new.message, json!(new.message));
     if new.observed_generation > 0 {
         let is_changed = old.observed_generation != new.observed_generation;
         set("observedGeneration", is_changed, json!(new.observed_generation));

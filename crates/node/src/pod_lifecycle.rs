@@ -54,6 +54,10 @@ impl<'a> PodLifecycle<'a> {
         let mut status = self.pod.status.clone();
         status.observed_generation = self.pod.metadata.generation;
         let start = status.start_time.get_or_insert_with(|| self.now_text.clone()).clone();
+        let deadline = self.pod.spec.active_deadline_seconds.map(Duration::from_secs);
+        if deadline.is_some_and(|deadline| self.has_passed(&start, deadline)) {
+            return Progress { status: self.exceeded(), wake_after: None };
+        }
         let is_created =
             self.plan.waiting.is_none() && self.has_passed(&start, self.plan.start_after);
         let spec = &self.pod.spec;
@@ -83,7 +87,7 @@ impl<'a> PodLifecycle<'a> {
     }
 
     /// The last status of a pod that is being deleted, or the time until it ends.
-    pub(crate) fn terminate(mut self) -> Result<PodStatus, Duration> {
+    pub(crate) fn terminate(self) -> Result<PodStatus, Duration> {
         let metadata = &self.pod.metadata;
         let grace = metadata.deletion_grace_period_seconds.unwrap_or_default();
         let grace = Duration::from_secs(u64::try_from(grace).unwrap_or_default());
@@ -92,23 +96,39 @@ impl<'a> PodLifecycle<'a> {
         if !wait.is_zero() {
             return Err(wait);
         }
-        let mut status = self.pod.status.clone();
-        status.observed_generation = metadata.generation;
-        let names = self.pod.spec.containers.iter();
-        let statuses = names.map(|container| {
-            let status = known(&self.pod.status.container_statuses, container);
-            self.killed(status.unwrap_or_else(|| new_status(container, "")))
-        });
-        status.container_statuses = statuses.collect();
-        self.end_sidecars(&mut status, 143);
+        let mut status = self.all_killed();
         let has_succeeded = status.container_statuses.iter().all(|status| {
             status.state.terminated.as_ref().is_some_and(|terminated| terminated.exit_code == 0)
         });
         let phase = if has_succeeded { "Succeeded" } else { "Failed" };
         phase.clone_into(&mut status.phase);
         pod_conditions::set_all(&mut status, &self.pod.spec, false, &self.now_text);
-        self.wake_after = None;
         Ok(status)
+    }
+
+    /// The status of a pod whose deadline has passed.
+    fn exceeded(&self) -> PodStatus {
+        let mut status = self.all_killed();
+        "Failed".clone_into(&mut status.phase);
+        "DeadlineExceeded".clone_into(&mut status.reason);
+        let message = "Pod was active on the node longer than the specified deadline";
+        message.clone_into(&mut status.message);
+        pod_conditions::set_all(&mut status, &self.pod.spec, false, &self.now_text);
+        status
+    }
+
+    /// The status after the processes of all containers were ended; the phase is as before.
+    fn all_killed(&self) -> PodStatus {
+        let mut status = self.pod.status.clone();
+        status.observed_generation = self.pod.metadata.generation;
+        let containers = self.pod.spec.containers.iter();
+        let statuses = containers.map(|container| {
+            let status = known(&self.pod.status.container_statuses, container);
+            self.killed(status.unwrap_or_else(|| new_status(container, "")))
+        });
+        status.container_statuses = statuses.collect();
+        self.end_sidecars(&mut status, 143);
+        status
     }
 
     /// The statuses of the init containers, and whether all have ended and all sidecars have started.
@@ -121,9 +141,9 @@ impl<'a> PodLifecycle<'a> {
             let mut status = known.unwrap_or_else(|| new_status(container, "PodInitializing"));
             if may_start {
                 may_start = if container.is_sidecar() {
-                    self.advance_sidecar(&mut status)
+                    self.advance_sidecar(container, &mut status)
                 } else {
-                    self.advance_init_container(&mut status)
+                    self.advance_init_container(container, &mut status)
                 };
             }
             statuses.push(status);
@@ -132,26 +152,29 @@ impl<'a> PodLifecycle<'a> {
     }
 
     /// Whether the next container may start.
-    fn advance_sidecar(&mut self, status: &mut ContainerStatus) -> bool {
+    fn advance_sidecar(&mut self, container: &Container, status: &mut ContainerStatus) -> bool {
         if status.state.running.is_none() {
             self.start(status);
         }
-        self.set_readiness(status);
+        self.set_readiness(container, status);
         true
     }
 
     /// Whether the next container may start.
-    fn advance_init_container(&mut self, status: &mut ContainerStatus) -> bool {
-        let duration = self.plan.init_duration;
-        let code = self.plan.init_exit_code(&status.name);
+    fn advance_init_container(
+        &mut self,
+        container: &Container,
+        status: &mut ContainerStatus,
+    ) -> bool {
         if status.state.waiting.is_some() && self.may_restart(status) {
             self.start(status);
         }
         if let Some(running) = &status.state.running {
             let started = running.started_at.clone().unwrap_or_default();
-            if self.has_passed(&started, duration) {
-                self.exit(status, code);
-                if code != 0 && self.pod.spec.restart_policy != "Never" {
+            let process = self.plan.init_process(container, status.restart_count);
+            if process.run_for.is_some_and(|run_for| self.has_passed(&started, run_for)) {
+                self.exit(status, process.exit_code);
+                if process.exit_code != 0 && self.pod.spec.restart_policy != "Never" {
                     self.restart_or_wait(status);
                 }
             }
@@ -197,20 +220,20 @@ impl<'a> PodLifecycle<'a> {
         } else if let Some(running) = &status.state.running {
             let started = running.started_at.clone().unwrap_or_default();
             // A container that was started by this call is written before it ends.
-            if self.plan.run_for.is_some_and(|run_for| self.has_passed(&started, run_for)) {
-                let code = self.plan.exit_code(&status.name);
-                self.exit(status, code);
+            let process = self.plan.process(container, status.restart_count);
+            if process.run_for.is_some_and(|run_for| self.has_passed(&started, run_for)) {
+                self.exit(status, process.exit_code);
                 let policy = match container.restart_policy.as_str() {
                     "" => self.pod.spec.restart_policy.as_str(),
                     own => own,
                 };
-                if policy == "Always" || policy == "OnFailure" && code != 0 {
+                if policy == "Always" || policy == "OnFailure" && process.exit_code != 0 {
                     self.restart_or_wait(status);
                 }
             }
         }
         status.started = Some(status.state.running.is_some());
-        self.set_readiness(status);
+        self.set_readiness(container, status);
     }
 
     fn ephemeral_containers(&mut self, is_created: bool) -> Vec<ContainerStatus> {
@@ -231,8 +254,7 @@ impl<'a> PodLifecycle<'a> {
         if status.last_state.terminated.is_some() {
             status.restart_count += 1;
         }
-        let (uid, restarts) = (&self.pod.metadata.uid, status.restart_count);
-        status.container_id = format!("simulated://{uid}/{}/{restarts}", status.name);
+        status.container_id = self.pod.container_id(&status.name, status.restart_count);
         status.image_id = image_id(&status.image);
         status.state = ContainerState::running(&self.now_text);
         status.started = Some(true);
@@ -281,9 +303,9 @@ impl<'a> PodLifecycle<'a> {
         self.has_passed(&finished, backoff(status))
     }
 
-    fn set_readiness(&mut self, status: &mut ContainerStatus) {
+    fn set_readiness(&mut self, container: &Container, status: &mut ContainerStatus) {
         let started = status.state.running.as_ref().and_then(|running| running.started_at.clone());
-        status.ready = match (started, self.plan.ready_after) {
+        status.ready = match (started, self.plan.ready_after(container)) {
             (Some(started), Some(delay)) => self.has_passed(&started, delay),
             _ => false,
         };

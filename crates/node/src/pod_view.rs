@@ -28,8 +28,12 @@ pub(crate) struct PodMetadata {
     pub uid: String,
     /// Counts the changes of the spec.
     pub generation: i64,
+    /// The labels.
+    pub labels: BTreeMap<String, String>,
     /// The annotations.
     pub annotations: BTreeMap<String, String>,
+    /// The time of its creation.
+    pub creation_timestamp: String,
     /// The time at which the pod is to be gone, if its deletion was requested.
     pub deletion_timestamp: Option<String>,
     /// The time between the request and that time.
@@ -60,10 +64,14 @@ pub(crate) struct PodSpec {
     pub containers: Vec<Container>,
     /// The containers that run before them, in order; those that restart always are sidecars.
     pub init_containers: Vec<Container>,
+    /// The volumes.
+    pub volumes: Vec<Volume>,
     /// The containers of `kubectl debug`.
     pub ephemeral_containers: Vec<Container>,
     /// The conditions that a ready pod must have.
     pub readiness_gates: Vec<ReadinessGate>,
+    /// The time after its start at which the pod fails.
+    pub active_deadline_seconds: Option<u64>,
 }
 
 /// A part of a container.
@@ -76,6 +84,95 @@ pub(crate) struct Container {
     pub image: String,
     /// `Always` for sidecars; may replace the policy of the pod for others.
     pub restart_policy: String,
+    /// The program; empty for that of the image.
+    pub command: Vec<String>,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// The environment variables.
+    pub env: Vec<EnvVar>,
+    /// The ports.
+    pub ports: Vec<ContainerPort>,
+    /// The volumes in the file system of the container.
+    pub volume_mounts: Vec<VolumeMount>,
+    /// When the container is ready.
+    pub readiness_probe: Probe,
+}
+
+/// A check of a container.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Probe {
+    /// The time between the start of the container and the first check.
+    pub initial_delay_seconds: u32,
+}
+
+/// An environment variable.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct EnvVar {
+    /// The name.
+    pub name: String,
+    /// The value.
+    pub value: String,
+    /// Where the value comes from otherwise.
+    pub value_from: Option<EnvVarSource>,
+}
+
+/// Where the value of a variable comes from; without a field it is another object.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct EnvVarSource {
+    /// A field of the pod.
+    pub field_ref: Option<FieldRef>,
+}
+
+/// A field of the pod.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct FieldRef {
+    /// `metadata.name`
+    pub field_path: String,
+}
+
+/// A port of a container.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ContainerPort {
+    /// The port of the node, or 0.
+    pub host_port: i32,
+    /// The address of the node; empty for all.
+    #[serde(rename = "hostIP")]
+    pub host_ip: String,
+    /// `TCP`
+    pub protocol: String,
+}
+
+/// A volume in the file system of a container.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct VolumeMount {
+    /// The name of the volume.
+    pub name: String,
+    /// Its directory.
+    pub mount_path: String,
+}
+
+/// A volume.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Volume {
+    /// The name.
+    pub name: String,
+    /// A directory of the node.
+    pub host_path: Option<HostPath>,
+}
+
+/// A directory of a node.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct HostPath {
+    /// Its path.
+    pub path: String,
 }
 
 /// A condition that a ready pod must have.
@@ -92,6 +189,12 @@ pub(crate) struct ReadinessGate {
 pub(crate) struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed`
     pub phase: String,
+    /// Why the pod has failed as a whole.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The sentence to the reason.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
     /// The generation of the spec for which this status was computed.
     pub observed_generation: i64,
     /// The address of the node.
@@ -215,6 +318,11 @@ pub(crate) struct Terminated {
 }
 
 impl PodView {
+    /// The id of a container after this number of restarts.
+    pub(crate) fn container_id(&self, container: &str, restarts: u32) -> String {
+        format!("simulated://{}/{container}/{restarts}", self.metadata.uid)
+    }
+
     /// Whether the pod has succeeded or failed.
     pub(crate) fn is_finished(&self) -> bool {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
@@ -238,6 +346,14 @@ impl Container {
     /// Whether an init container runs until the pod ends.
     pub(crate) fn is_sidecar(&self) -> bool {
         self.restart_policy == "Always"
+    }
+}
+
+impl VolumeMount {
+    /// Whether a file is on the volume.
+    pub(crate) fn contains(&self, path: &str) -> bool {
+        let rest = path.strip_prefix(self.mount_path.trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.starts_with('/'))
     }
 }
 

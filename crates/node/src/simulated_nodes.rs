@@ -10,10 +10,12 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
+use crate::commands::NodeFiles;
 use crate::node_controller::{self, NodeContext};
 use crate::node_object::{self, Capacity};
 use crate::pod_addresses::PodAddresses;
 use crate::pod_controller::{self, PodContext};
+use crate::pod_events::PodEvents;
 use crate::roles;
 use crate::stages::{self, Followers, StageWatch, Stages};
 use keel::{Clock, Entropy, UncleanStop};
@@ -107,7 +109,8 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
         count: options.count,
         clock: options.clock.clone(),
         addresses: Arc::new(PodAddresses::default()),
-        recorder: manager.recorder(roles::NAME),
+        events: PodEvents::new(manager.recorder(roles::NAME), options.clock.clone()),
+        node_files: NodeFiles::default(),
         existing: Once::new(),
         stages: Arc::clone(&stages),
     };

@@ -248,10 +248,14 @@ impl Writer {
                     decision = Decision::Create { key, message, count, first };
                     continue;
                 }
-                // The server refuses permanently, for instance because the namespace is being
-                // deleted.
+                // The server refuses permanently.
                 (kube_client::Error::Api(status), _) if (400..429).contains(&status.code) => {
-                    tracing::warn!(reason = %new_event.reason, %error, "an event was refused");
+                    let reason = &new_event.reason;
+                    if is_namespace_terminating(status) {
+                        tracing::debug!(%reason, %error, "the namespace of an event is being deleted");
+                    } else {
+                        tracing::warn!(%reason, %error, "an event was refused");
+                    }
                     return false;
                 }
                 (_, unchanged) => decision = unchanged,
@@ -331,6 +335,12 @@ impl Writer {
 /// Events about cluster-scoped objects are in `default`.
 fn namespace(regarding: &ObjectReference) -> &str {
     regarding.namespace.as_deref().filter(|it| !it.is_empty()).unwrap_or("default")
+}
+
+/// Whether the server has refused an object because its namespace is being deleted.
+fn is_namespace_terminating(status: &kube_core::Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 fn time(at: Timestamp) -> Time {

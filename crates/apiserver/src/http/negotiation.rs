@@ -8,6 +8,7 @@ use crate::http::headers;
 use crate::request::{Query, Verb};
 use machinery::codec::media::{MediaType, parse_accept};
 use machinery::{Reason, Status};
+use types::resource::UnstoredKind;
 use types::{Resource, protobuf};
 
 /// A media type in which objects are encoded.
@@ -93,14 +94,20 @@ pub(crate) struct EndpointRestrictions {
     negotiator: Negotiator,
     /// Whether the path of the endpoint can be watched.
     allows_watch: bool,
-    /// Whether objects can be converted to a Table or to metadata.
+    /// Whether objects can be converted to metadata.
     allows_transform: bool,
+    /// Whether objects can be converted to a Table.
+    allows_table: bool,
 }
 
 impl EndpointRestrictions {
     /// The restrictions of a document that is not an API object.
-    pub(crate) const DOCUMENT: Self =
-        Self { negotiator: Negotiator::GoRestful, allows_watch: false, allows_transform: false };
+    pub(crate) const DOCUMENT: Self = Self {
+        negotiator: Negotiator::GoRestful,
+        allows_watch: false,
+        allows_transform: false,
+        allows_table: false,
+    };
 
     /// The restrictions of `/apis` and `/apis/<group>`.
     pub(crate) const GROUPS: Self = Self { negotiator: Negotiator::Discovery, ..Self::DOCUMENT };
@@ -113,7 +120,10 @@ impl EndpointRestrictions {
         } else {
             Negotiator::Crd
         };
-        Self { negotiator, allows_watch, allows_transform: true }
+        // Upstream: reviews and bindings have no columns.
+        let unstored = resource.strategy.unstored;
+        let allows_table = unstored.is_none_or(|kind| kind == UnstoredKind::ComponentStatus);
+        Self { negotiator, allows_watch, allows_transform: true, allows_table }
     }
 }
 
@@ -176,7 +186,9 @@ fn representation(
         && matches!(range.param("v"), Some("v1" | "v1beta1"));
     match range.param("as").filter(|_| known)? {
         // A cell can have any type, for which protobuf has no message.
-        "Table" => (media != Media::Protobuf).then_some(Representation::Table),
+        "Table" => {
+            (restrictions.allows_table && media != Media::Protobuf).then_some(Representation::Table)
+        }
         "PartialObjectMetadata" => Some(Representation::PartialObjectMetadata),
         "PartialObjectMetadataList" => Some(Representation::PartialObjectMetadataList),
         _ => None,
@@ -252,6 +264,7 @@ mod tests {
         negotiator: Negotiator::GoRestful,
         allows_watch: true,
         allows_transform: true,
+        allows_table: true,
     };
     const CUSTOM: EndpointRestrictions =
         EndpointRestrictions { negotiator: Negotiator::Crd, ..BUILT_IN };

@@ -121,6 +121,29 @@ async fn a_continue_token_expires_after_five_to_ten_minutes() {
 }
 
 #[tokio::test]
+async fn a_continue_token_expires_though_its_list_has_not_changed() {
+    let plane = TestEnv::start().await;
+    for name in ["a", "b"] {
+        plane.create(CONFIG_MAPS, &config_map(name, &json!({}))).await;
+    }
+    let first = plane.read(&format!("{CONFIG_MAPS}?limit=1")).await;
+    let path = format!("{CONFIG_MAPS}?limit=1&continue={}", text(&first, "continue"));
+    pass_five_minutes(&plane).await;
+    // Without any write the revision of the token is still the present one.
+    pass_five_minutes(&plane).await;
+    assert_eq!(plane.get(&path).await.0, 200);
+    plane.create("/api/v1/namespaces", &json!({"metadata": {"name": "other"}})).await;
+    pass_five_minutes(&plane).await;
+    assert_eq!(plane.get(&path).await.0, 200);
+    pass_five_minutes(&plane).await;
+    let (code, status) = plane.get(&path).await;
+    assert_eq!((code, &status["reason"]), (410, &json!("Expired")), "{status}");
+    let rest = plane.read(&format!("{CONFIG_MAPS}?continue={}", text(&status, "continue"))).await;
+    assert_eq!(names(&rest), ["b"]);
+    assert_ne!(text(&rest, "resourceVersion"), text(&first, "resourceVersion"));
+}
+
+#[tokio::test]
 async fn an_expired_token_comes_with_a_token_for_an_inconsistent_list() {
     let plane = TestEnv::start().await;
     plane.install_crd(&thing_crd(&any_schema())).await;

@@ -337,3 +337,18 @@ async fn component_statuses_are_listed() {
     let (code, missing) = plane.get(&format!("{path}/x")).await;
     assert_eq!((code, &missing["message"]), (404, &json!("componentstatus \"x\" not found")));
 }
+
+#[tokio::test]
+async fn reviews_have_no_table() {
+    let plane = TestEnv::start().await;
+    let client = plane.with_header("accept", TABLE);
+    let review = json!({"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}});
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let reply = client.send(Method::POST, path, "application/json", review.to_string()).await;
+    assert_eq!(reply.code, 406);
+    assert_eq!(reply.value()["reason"], "NotAcceptable");
+    let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let client = plane.with_header("accept", metadata);
+    let reply = client.send(Method::POST, path, "application/json", review.to_string()).await;
+    assert_eq!((reply.code, &reply.value()["kind"]), (201, &json!("PartialObjectMetadata")));
+}

@@ -1,6 +1,7 @@
 //! Tests of the life of a pod.
 
 use super::*;
+use crate::commands::NodeFiles;
 
 const START: i64 = 1_704_067_200;
 
@@ -12,9 +13,10 @@ fn run(annotations: &str, spec: &str) -> Vec<String> {
         "annotations":{annotations}}},"spec":{spec}}}"#
     );
     let mut pod: PodView = serde_json::from_str(&json).unwrap();
+    let files = NodeFiles::default();
     let (mut now, mut lines) = (Timestamp::from_seconds(START), Vec::new());
     while lines.len() < 12 && !pod.is_finished() {
-        let plan = PodPlan::of(&pod);
+        let plan = PodPlan::of(&pod, &files);
         let progress = PodLifecycle::new(&pod, &plan, now).advance();
         if progress.status == pod.status {
             let Some(delay) = progress.wake_after else { break };
@@ -137,6 +139,34 @@ fn a_container_that_fails_is_restarted_with_a_growing_delay() {
 }
 
 #[test]
+fn containers_run_as_their_commands_say() {
+    let spec = r#"{"restartPolicy":"Never","initContainers":[{"name":"i","command":["sleep","5"]}],
+        "containers":[{"name":"a","command":["sh","-c","sleep 3; exit 2"]},
+        {"name":"b","command":["sleep","10"]}]}"#;
+    check(
+        "{}",
+        spec,
+        &[
+            "0 Pending: running, PodInitializing, PodInitializing",
+            "5 Running: exit 0, ready, ready",
+            "8 Running: exit 0, exit 2, ready",
+            "15 Failed: exit 0, exit 2, exit 0",
+        ],
+    );
+}
+
+#[test]
+fn a_pod_ends_at_its_active_deadline() {
+    let spec = r#"{"restartPolicy":"OnFailure","activeDeadlineSeconds":20,
+        "containers":[{"name":"a","command":["sleep","5"]},{"name":"b"}]}"#;
+    check(
+        "{}",
+        spec,
+        &["0 Running: ready, ready", "5 Running: exit 0, ready", "20 Failed: exit 0, exit 143"],
+    );
+}
+
+#[test]
 fn a_deleted_pod_ends_within_its_grace_period() {
     let pod = |annotations: &str| -> PodView {
         serde_json::from_str(&format!(
@@ -151,7 +181,8 @@ fn a_deleted_pod_ends_within_its_grace_period() {
     let now = Timestamp::from_seconds(START);
     let check = |annotations: &str| {
         let pod = pod(annotations);
-        let plan = PodPlan::of(&pod);
+        let files = NodeFiles::default();
+        let plan = PodPlan::of(&pod, &files);
         PodLifecycle::new(&pod, &plan, now).terminate().map(|status| line(now, &status))
     };
     assert_eq!(check("{}"), Ok("0 Failed: exit 143".to_owned()));

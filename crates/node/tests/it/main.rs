@@ -6,6 +6,9 @@
 mod plane;
 mod nodes;
 mod pods;
+mod pod_commands;
+mod pod_admission;
+mod pod_events;
 mod stages;
 mod failure;
 mod idle;

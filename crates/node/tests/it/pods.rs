@@ -119,7 +119,8 @@ async fn a_container_that_fails_is_restarted_after_a_delay() {
     assert_eq!(container(&pod)["lastState"]["terminated"]["exitCode"], 3);
     assert_eq!(condition(&pod, "Ready")["reason"], "ContainersNotReady");
     let events = "/api/v1/namespaces/default/events";
-    plane.until(events, |_, list| list["items"][0]["reason"] == "BackOff").await;
+    let is_back_off = |event: &Value| event["reason"] == "BackOff";
+    plane.until(events, |_, list| list["items"].as_array().unwrap().iter().any(is_back_off)).await;
     plane.advance(Duration::from_secs(10));
     let pod = plane.until_pod("bad", |pod| container(pod)["restartCount"] == 2).await;
     assert_eq!(condition(&pod, "Ready")["status"], "True");

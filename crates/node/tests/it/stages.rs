@@ -87,7 +87,7 @@ async fn a_stage_lets_selected_pods_fail_after_its_delay() {
     let terminated = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
     assert_eq!(terminated["reason"], "OOMKilled");
     assert_eq!(pod["status"]["podIP"], before["status"]["podIP"]);
-    let events = "/api/v1/namespaces/default/events";
+    let events = "/api/v1/namespaces/default/events?fieldSelector=reason%3DStaged";
     plane.until(events, |_, list| list["items"][0]["message"] == "failed by a stage").await;
     assert_eq!(plane.read(&format!("{PODS}/good")).await["status"]["phase"], "Running");
     plane.stop().await;

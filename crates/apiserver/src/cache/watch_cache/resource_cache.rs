@@ -40,6 +40,8 @@ pub(crate) struct TooOld {
 struct ResourceState {
     log: ChangeLog,
     retained: RetainedSnapshots,
+    /// The revision up to which the history of the plane was compacted.
+    compacted: Revision,
     /// Whether the cache was removed, and gets no events.
     retired: bool,
 }
@@ -56,7 +58,7 @@ impl ResourceCache {
         Self {
             prefix: prefix.into(),
             snapshot: ArcSwap::from_pointee(Snapshot { revision: floor, ..Snapshot::default() }),
-            state: Mutex::new(ResourceState { log, retained, retired: false }),
+            state: Mutex::new(ResourceState { log, retained, compacted: 0, retired: false }),
             changed: Arc::default(),
         }
     }
@@ -181,6 +183,10 @@ impl ResourceCache {
     /// The objects at `revision`: the present ones after undoing the later changes.
     pub(crate) fn at(&self, revision: Revision) -> Result<Arc<Snapshot>, TooOld> {
         let state = self.lock();
+        // Upstream: a compacted revision cannot be read, even if nothing has changed since.
+        if revision < state.compacted {
+            return Err(TooOld { floor: state.compacted });
+        }
         let now = self.snapshot.load_full();
         if now.revision <= revision {
             return Ok(now);
@@ -213,6 +219,7 @@ impl ResourceCache {
     /// these changes continue.
     pub(crate) fn compact(&self, upto: Revision) {
         let mut state = self.lock();
+        state.compacted = state.compacted.max(upto);
         state.retained.drop_before(upto);
         state.compact_log(upto);
     }

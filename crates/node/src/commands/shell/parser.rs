@@ -1,0 +1,355 @@
+//! The syntax of the scripts that a [`Machine`](super::Machine) follows.
+
+/// Commands in a row, each with its relation to the one before.
+pub(super) type List = Vec<(Joint, Command)>;
+
+/// When a command of a list runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Joint {
+    /// `;`
+    Always,
+    /// `&&`
+    And,
+    /// `||`
+    Or,
+}
+
+/// A command.
+#[derive(Debug)]
+pub(super) enum Command {
+    Simple(Simple),
+    Not(Box<Self>),
+    Group(List),
+    If {
+        /// Conditions and bodies.
+        arms: Vec<(List, List)>,
+        otherwise: Option<List>,
+    },
+    /// `while`, or `until`, which ends on success.
+    While {
+        condition: List,
+        body: List,
+        ends_on_success: bool,
+    },
+}
+
+/// A program or builtin with its arguments.
+#[derive(Debug, Default)]
+pub(super) struct Simple {
+    pub words: Vec<Word>,
+    /// The files to which output is redirected.
+    pub targets: Vec<Word>,
+}
+
+/// A word.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Word {
+    pub parts: Vec<Part>,
+    /// Whether a part of it is in quotes.
+    pub is_quoted: bool,
+}
+
+/// A part of a word.
+#[derive(Debug, Clone)]
+pub(super) enum Part {
+    Text(String),
+    /// `$NAME`
+    Variable(String),
+    /// `$(script)`
+    Output(String),
+}
+
+#[derive(Debug)]
+enum Token {
+    Word(Word),
+    /// `;` or the end of a line
+    Separator,
+    And,
+    Or,
+    /// `>`, `>>`, `2>`
+    Redirect,
+}
+
+/// The commands of a script, if its syntax is understood.
+pub(super) fn parse(script: &str) -> Option<List> {
+    let mut tokens = Tokenizer { rest: script, tokens: Vec::new() }.tokens()?;
+    tokens.reverse();
+    let mut parser = Parser { tokens };
+    let list = parser.list(&[])?;
+    parser.tokens.is_empty().then_some(list)
+}
+
+struct Tokenizer<'a> {
+    rest: &'a str,
+    tokens: Vec<Token>,
+}
+
+impl Tokenizer<'_> {
+    fn tokens(mut self) -> Option<Vec<Token>> {
+        loop {
+            self.rest = self.rest.trim_start_matches([' ', '\t', '\r']);
+            let Some(first) = self.rest.chars().next() else { return Some(self.tokens) };
+            let known = [
+                ("&&", Token::And),
+                ("||", Token::Or),
+                (">>", Token::Redirect),
+                ("2>&1", Token::Separator),
+                ("2>", Token::Redirect),
+                (">", Token::Redirect),
+                (";", Token::Separator),
+                ("\n", Token::Separator),
+            ];
+            let known = known.into_iter().find(|(text, _)| self.rest.starts_with(text));
+            if let Some((text, token)) = known {
+                self.rest = &self.rest[text.len()..];
+                // The errors go where the output goes.
+                if text != "2>&1" {
+                    self.tokens.push(token);
+                }
+            } else if first == '#' {
+                self.rest = self.rest.find('\n').map_or("", |end| &self.rest[end..]);
+            } else if "&|<()`".contains(first) {
+                return None;
+            } else {
+                let word = self.word()?;
+                self.tokens.push(Token::Word(word));
+            }
+        }
+    }
+
+    fn word(&mut self) -> Option<Word> {
+        let mut word = Word::default();
+        while let Some(first) = self.rest.chars().next() {
+            match first {
+                ' ' | '\t' | '\r' | '\n' | ';' | '>' => break,
+                '&' | '|' if self.rest.starts_with("&&") || self.rest.starts_with("||") => break,
+                '&' | '|' | '<' | '(' | ')' | '`' | '*' | '?' | '~' => {
+                    // As the only character `*` is an operator of `expr` or all files.
+                    return None;
+                }
+                '\'' => {
+                    let (text, rest) = self.rest[1..].split_once('\'')?;
+                    push_text(&mut word, text);
+                    word.is_quoted = true;
+                    self.rest = rest;
+                }
+                '"' => {
+                    self.rest = &self.rest[1..];
+                    word.is_quoted = true;
+                    self.quoted(&mut word)?;
+                }
+                '$' => self.expansion(&mut word)?,
+                '\\' => {
+                    self.rest = &self.rest[1..];
+                    self.character(&mut word)?;
+                }
+                _ => self.character(&mut word)?,
+            }
+        }
+        Some(word)
+    }
+
+    /// The rest of a text in double quotes.
+    fn quoted(&mut self, word: &mut Word) -> Option<()> {
+        loop {
+            match self.rest.chars().next()? {
+                '"' => {
+                    self.rest = &self.rest[1..];
+                    return Some(());
+                }
+                '$' => self.expansion(word)?,
+                '`' => return None,
+                '\\' if self.rest[1..].starts_with(['"', '\\', '$', '`']) => {
+                    self.rest = &self.rest[1..];
+                    self.character(word)?;
+                }
+                _ => self.character(word)?,
+            }
+        }
+    }
+
+    fn character(&mut self, word: &mut Word) -> Option<()> {
+        let first = self.rest.chars().next()?;
+        let (text, rest) = self.rest.split_at(first.len_utf8());
+        push_text(word, text);
+        self.rest = rest;
+        Some(())
+    }
+
+    /// `$NAME`, `${NAME}` or `$(script)`
+    fn expansion(&mut self, word: &mut Word) -> Option<()> {
+        let rest = &self.rest[1..];
+        if rest.starts_with("((") {
+            return None;
+        }
+        if let Some(rest) = rest.strip_prefix('(') {
+            let end = closing(rest)?;
+            word.parts.push(Part::Output(rest[..end].to_owned()));
+            self.rest = &rest[end + 1..];
+            return Some(());
+        }
+        let (name, rest) = if let Some(rest) = rest.strip_prefix('{') {
+            rest.split_once('}')?
+        } else {
+            let is_part = |it: char| it.is_ascii_alphanumeric() || it == '_';
+            rest.split_at(rest.find(|it| !is_part(it)).unwrap_or(rest.len()))
+        };
+        let is_name = name.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_')
+            && name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_');
+        word.parts.push(Part::Variable(is_name.then(|| name.to_owned())?));
+        self.rest = rest;
+        Some(())
+    }
+}
+
+fn push_text(word: &mut Word, text: &str) {
+    if let Some(Part::Text(last)) = word.parts.last_mut() {
+        last.push_str(text);
+    } else {
+        word.parts.push(Part::Text(text.to_owned()));
+    }
+}
+
+/// The place of the parenthesis that closes one before `text`. Quotes are not understood here.
+fn closing(text: &str) -> Option<usize> {
+    let mut depth = 0;
+    for (at, character) in text.char_indices() {
+        match character {
+            '(' => depth += 1,
+            ')' if depth == 0 => return Some(at),
+            ')' => depth -= 1,
+            '\'' | '"' | '\\' => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+struct Parser {
+    /// The tokens, the next one last.
+    tokens: Vec<Token>,
+}
+
+impl Parser {
+    /// Commands up to one of these words, which remains.
+    fn list(&mut self, ends: &[&str]) -> Option<List> {
+        let mut list = List::new();
+        let mut joint = Joint::Always;
+        loop {
+            match self.tokens.last() {
+                Some(Token::Separator) if joint == Joint::Always || !list.is_empty() => {
+                    self.tokens.pop();
+                    continue;
+                }
+                None => return (joint == Joint::Always && ends.is_empty()).then_some(list),
+                Some(Token::Word(word)) if ends.contains(&literal(word).unwrap_or_default()) => {
+                    return (joint == Joint::Always && !list.is_empty()).then_some(list);
+                }
+                Some(_) => {}
+            }
+            list.push((joint, self.command()?));
+            joint = match self.tokens.last() {
+                Some(Token::And) => Joint::And,
+                Some(Token::Or) => Joint::Or,
+                Some(Token::Separator) => Joint::Always,
+                None if ends.is_empty() => return Some(list),
+                _ => return None,
+            };
+            self.tokens.pop();
+        }
+    }
+
+    fn command(&mut self) -> Option<Command> {
+        let Some(Token::Word(first)) = self.tokens.last() else { return None };
+        match literal(first).unwrap_or_default() {
+            "!" => {
+                self.tokens.pop();
+                Some(Command::Not(Box::new(self.command()?)))
+            }
+            "{" => {
+                self.tokens.pop();
+                let list = self.list(&["}"])?;
+                self.keyword("}")?;
+                Some(Command::Group(list))
+            }
+            "if" => self.condition(),
+            name @ ("while" | "until") => {
+                let ends_on_success = name == "until";
+                self.tokens.pop();
+                let condition = self.list(&["do"])?;
+                self.keyword("do")?;
+                let body = self.list(&["done"])?;
+                self.keyword("done")?;
+                Some(Command::While { condition, body, ends_on_success })
+            }
+            "for" | "case" | "function" | "then" | "do" | "done" | "fi" | "else" | "elif" => None,
+            _ => self.simple(),
+        }
+    }
+
+    fn condition(&mut self) -> Option<Command> {
+        let (mut arms, mut otherwise) = (Vec::new(), None);
+        loop {
+            // `if` or `elif`
+            self.tokens.pop();
+            let condition = self.list(&["then"])?;
+            self.keyword("then")?;
+            let body = self.list(&["elif", "else", "fi"])?;
+            arms.push((condition, body));
+            if !matches!(self.tokens.last(), Some(Token::Word(it)) if literal(it) == Some("elif")) {
+                break;
+            }
+        }
+        if self.keyword("else").is_some() {
+            otherwise = Some(self.list(&["fi"])?);
+        }
+        self.keyword("fi")?;
+        Some(Command::If { arms, otherwise })
+    }
+
+    fn simple(&mut self) -> Option<Command> {
+        let mut simple = Simple::default();
+        loop {
+            match self.tokens.last() {
+                Some(Token::Word(_)) => simple.words.push(self.word()?),
+                Some(Token::Redirect) => {
+                    self.tokens.pop();
+                    simple.targets.push(self.word()?);
+                }
+                _ => break,
+            }
+        }
+        let is_assignment = |word: &Word| match word.parts.first() {
+            Some(Part::Text(text)) => !word.is_quoted && text.contains('='),
+            _ => false,
+        };
+        // A variable that is set is not followed.
+        (!is_assignment(simple.words.first()?)).then_some(Command::Simple(simple))
+    }
+
+    fn word(&mut self) -> Option<Word> {
+        match self.tokens.pop()? {
+            Token::Word(word) => Some(word),
+            _ => None,
+        }
+    }
+
+    /// Takes this word.
+    fn keyword(&mut self, keyword: &str) -> Option<()> {
+        match self.tokens.last() {
+            Some(Token::Word(word)) if literal(word) == Some(keyword) => {
+                self.tokens.pop();
+                Some(())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The text of a word that contains neither quotes nor expansions.
+fn literal(word: &Word) -> Option<&str> {
+    match word.parts.as_slice() {
+        [Part::Text(text)] if !word.is_quoted => Some(text),
+        _ => None,
+    }
+}

@@ -1,0 +1,138 @@
+//! Whether a node accepts a pod that is bound to it: two pods cannot have the same port of their node.
+//!
+//! The scheduler avoids that; a pod whose `nodeName` is set by its creator comes without it.
+//!
+//! Upstream: `kubelet/lifecycle/predicate.go`.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::pod_view::{Container, ContainerPort, PodView};
+use crate::simulated_nodes::NODE_INDEX;
+use crate::time;
+use keel::Timestamp;
+use runtime::informer::{Indexer, NoSuchIndex};
+
+/// The age of a pod that is rejected. Kubelets need about this time as well; without it, a controller
+/// that replaces rejected pods at once would be kept busy.
+const MIN_AGE: Duration = Duration::from_secs(1);
+
+/// What a node says about a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// The pod may start.
+    Accepted,
+    /// The pod fails.
+    Rejected(Rejection),
+    /// The pod fails after this time.
+    RejectedAfter(Duration),
+}
+
+/// Why a pod is rejected, in the words of the kubelet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rejection {
+    /// The reason in the status and of the event.
+    pub reason: &'static str,
+    /// The message of the event.
+    pub message: &'static str,
+}
+
+const PORTS_IN_USE: Rejection = Rejection {
+    reason: "NodePorts",
+    message: "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports",
+};
+
+/// Another pod of the node.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Other {
+    metadata: OtherMetadata,
+    spec: OtherSpec,
+    status: OtherStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct OtherMetadata {
+    uid: String,
+    creation_timestamp: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct OtherSpec {
+    containers: Vec<PortsOfContainer>,
+    init_containers: Vec<PortsOfContainer>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PortsOfContainer {
+    restart_policy: String,
+    ports: Vec<ContainerPort>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct OtherStatus {
+    phase: String,
+    start_time: Option<String>,
+}
+
+/// Decides about a pod that has not started. Of two pods that want the same port, the older one is
+/// accepted.
+pub(crate) fn decide(
+    pod: &PodView,
+    pods: &Indexer,
+    now: Timestamp,
+) -> Result<Admission, NoSuchIndex> {
+    let wanted: Vec<&ContainerPort> = wanted(pod).collect();
+    if wanted.is_empty() {
+        return Ok(Admission::Accepted);
+    }
+    let is_in_use = pods.by_index(NODE_INDEX, &pod.spec.node_name)?.iter().any(|item| {
+        let other: Other = item.decode().unwrap_or_default();
+        other.is_before(pod) && wanted.iter().any(|port| other.ports().any(|it| conflict(it, port)))
+    });
+    if !is_in_use {
+        return Ok(Admission::Accepted);
+    }
+    let created = time::parse(&pod.metadata.creation_timestamp).unwrap_or(now);
+    let left = (created + MIN_AGE).since(now);
+    Ok(if left.is_zero() {
+        Admission::Rejected(PORTS_IN_USE)
+    } else {
+        Admission::RejectedAfter(left)
+    })
+}
+
+/// The ports of the node that a pod wants.
+fn wanted(pod: &PodView) -> impl Iterator<Item = &ContainerPort> {
+    let sidecars = pod.spec.init_containers.iter().filter(|it| Container::is_sidecar(it));
+    let ports = pod.spec.containers.iter().chain(sidecars).flat_map(|it| &it.ports);
+    ports.filter(|port| port.host_port > 0)
+}
+
+impl Other {
+    /// Whether this pod keeps its ports when `pod` comes.
+    fn is_before(&self, pod: &PodView) -> bool {
+        let key = (self.metadata.creation_timestamp.as_str(), self.metadata.uid.as_str());
+        let own = (pod.metadata.creation_timestamp.as_str(), pod.metadata.uid.as_str());
+        let is_finished = matches!(self.status.phase.as_str(), "Succeeded" | "Failed");
+        key.1 != own.1 && !is_finished && (self.status.start_time.is_some() || key < own)
+    }
+
+    fn ports(&self) -> impl Iterator<Item = &ContainerPort> {
+        let sidecars = self.spec.init_containers.iter().filter(|it| it.restart_policy == "Always");
+        self.spec.containers.iter().chain(sidecars).flat_map(|it| &it.ports)
+    }
+}
+
+/// Whether two ports of a node exclude each other.
+fn conflict(a: &ContainerPort, b: &ContainerPort) -> bool {
+    let is_any = |port: &ContainerPort| port.host_ip.is_empty() || port.host_ip == "0.0.0.0";
+    a.host_port == b.host_port
+        && a.protocol == b.protocol
+        && (is_any(a) || is_any(b) || a.host_ip == b.host_ip)
+}

@@ -1,0 +1,63 @@
+//! Events about the containers of simulated pods.
+
+use crate::plane::{PODS, Plane};
+use machinery::{Value, json};
+
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+
+/// The reasons and messages of the events about a pod.
+fn about(list: &Value, pod: &str) -> Vec<(String, String)> {
+    let items = list["items"].as_array().unwrap().iter();
+    let text = |event: &Value, field: &str| event[field].as_str().unwrap().to_owned();
+    let mut found: Vec<(String, String)> = items
+        .filter(|event| event["involvedObject"]["name"] == pod)
+        .map(|event| (text(event, "reason"), text(event, "message")))
+        .collect();
+    found.sort();
+    found
+}
+
+#[tokio::test]
+async fn the_life_of_a_pod_is_told_in_the_words_of_kubernetes() {
+    let plane = Plane::start(1, &["none"]).await;
+    plane.create_pod("web", json!({}), json!({})).await;
+    plane.until_phase("web", "Running").await;
+    plane.delete(&format!("{PODS}/web")).await;
+    let list = plane.until(EVENTS, |_, list| about(list, "web").len() == 4).await;
+    let image = "example.com/app:1";
+    let pulled = format!(
+        "Container image \"{image}\" already present on machine and can be accessed by the pod"
+    );
+    assert_eq!(
+        about(&list, "web"),
+        [
+            ("Created", "Container created"),
+            ("Killing", "Stopping container main"),
+            ("Pulled", &pulled),
+            ("Started", "Container started"),
+        ]
+        .map(|(reason, message)| (reason.to_owned(), message.to_owned()))
+    );
+    let first = &list["items"][0];
+    assert_eq!(first["involvedObject"]["fieldPath"], "spec.containers{main}");
+    assert_eq!(first["type"], "Normal");
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn the_events_of_many_pods_are_bounded() {
+    let plane = Plane::start(1, &["none"]).await;
+    for index in 0..110 {
+        plane.create_pod(&format!("p-{index:03}"), json!({}), json!({})).await;
+    }
+    for index in 0..110 {
+        plane.until_phase(&format!("p-{index:03}"), "Running").await;
+    }
+    // Warnings are recorded after the budget is used, and after the events before them.
+    let bad = json!({"restartPolicy": "OnFailure"});
+    plane.create_pod("bad", json!({"sampan.dev/exit-code": "1"}), bad).await;
+    let is_told = |list: &Value| about(list, "bad").iter().any(|(reason, _)| reason == "BackOff");
+    let list = plane.until(EVENTS, |_, list| is_told(list)).await;
+    assert_eq!(list["items"].as_array().unwrap().len(), 301);
+    plane.stop().await;
+}
