@@ -8,6 +8,15 @@
 //!     let (path, patch) = (format!("/api/v1/nodes/{node}"), json!({"spec": {"unschedulable": true}}));
 //!     json_requests::patch(client, &path, MERGE_PATCH, &patch).await
 //! }
+//!
+//! /// Deletes the node that was read, if it still exists, and not another one of its name.
+//! async fn delete(client: &kube_client::Client, node: &str, uid: &str) -> kube_client::Result<bool> {
+//!     let (path, options) = (format!("/api/v1/nodes/{node}"), json!({"preconditions": {"uid": uid}}));
+//!     match json_requests::delete::<Value>(client, &path, &options).await {
+//!         Err(error) if json_requests::has_code(&error, 409) => Ok(false),
+//!         deleted => Ok(json_requests::none_if_missing(deleted)?.is_some()),
+//!     }
+//! }
 //! ```
 
 use http::header::CONTENT_TYPE;

@@ -18,12 +18,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use crate::adoption::{Claimer, HasMetadata};
+use crate::adoption::{self, Claimer, HasMetadata};
 use crate::api_requests;
+use crate::controller_context::ControllerContext;
 use crate::metadata::{Metadata, OwnerReference};
 use crate::pod_control::TemplateMetadata;
 use crate::template_hash;
@@ -55,13 +57,10 @@ pub(crate) struct RevisionView {
 
 /// Reads and writes the revisions of a kind of workloads.
 pub(crate) struct ControllerHistory {
-    /// The client of the controller.
-    pub client: Client,
-    /// The cached revisions. They need the index of controllers and that of
-    /// [orphans](crate::adoption::add_orphan_index).
-    pub revisions: Lister<RevisionView>,
+    client: Client,
+    revisions: Lister<RevisionView>,
     /// The label of revisions with their hash.
-    pub hash_label: &'static str,
+    hash_label: &'static str,
 }
 
 /// The owner of revisions.
@@ -128,6 +127,13 @@ impl HasMetadata for RevisionView {
 }
 
 impl ControllerHistory {
+    /// The revisions of a controller that [owns](runtime::ControllerBuilder::owns) them.
+    pub(crate) fn new(cx: &ControllerContext, hash_label: &'static str) -> Self {
+        let revisions = cx.manager.informer::<ControllerRevision>();
+        adoption::add_orphan_index(&revisions);
+        Self { client: cx.client.clone(), revisions: revisions.lister(), hash_label }
+    }
+
     /// The revisions of an owner, old ones first, after it has adopted orphans.
     pub(crate) async fn claim(
         &self,

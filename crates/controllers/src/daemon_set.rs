@@ -84,21 +84,14 @@ struct Context {
 
 fn start(cx: &ControllerContext) {
     let (sets, pods) = (cx.manager.informer::<DaemonSet>(), cx.manager.informer::<Pod>());
-    let (nodes, revisions) =
-        (cx.manager.informer::<Node>(), cx.manager.informer::<ControllerRevision>());
+    let nodes = cx.manager.informer::<Node>();
     adoption::add_orphan_index(&pods);
-    adoption::add_orphan_index(&revisions);
     nodes.indexer().add_index(ALL_NODES, |_| vec![String::new()]);
-    let history = ControllerHistory {
-        client: cx.client.clone(),
-        revisions: revisions.lister(),
-        hash_label: REVISION_LABEL,
-    };
     let context = Context {
         sets: sets.lister(),
         pods: pods.lister(),
         nodes: nodes.lister(),
-        history,
+        history: ControllerHistory::new(cx, REVISION_LABEL),
         client: cx.client.clone(),
         pod_control: PodControl { client: cx.client.clone(), recorder: cx.recorder() },
         backoff: FailedPodBackoff::new(cx.clock().clone()),

@@ -73,13 +73,13 @@ struct Autoscaling {
     pods: Lister<ScaledPod>,
     scales: ScaleClient,
     metrics: MetricsClient,
-    /// What is remembered of each autoscaler.
-    memories: Mutex<HashMap<Request, Memory>>,
+    /// The state of each autoscaler between its periods.
+    states: Mutex<HashMap<Request, AutoscalerState>>,
 }
 
-/// What is remembered of an autoscaler.
+/// The state of an autoscaler between its periods.
 #[derive(Default)]
-struct Memory {
+struct AutoscalerState {
     history: ScalingHistory,
     /// Selects the pods of its target.
     selector: Option<LabelSelector>,
@@ -94,7 +94,7 @@ fn start(cx: &ControllerContext) {
         pods: cx.pods(),
         scales: ScaleClient::new(cx.client.clone(), cx.reader.clone(), cx.clock()),
         metrics: MetricsClient { client: cx.client.clone() },
-        memories: Mutex::default(),
+        states: Mutex::default(),
     };
     let controller = Controller::for_::<HorizontalPodAutoscaler>()
         .named(cx.name)
@@ -115,7 +115,7 @@ fn is_new_spec(event: &ObjectEvent) -> bool {
 
 async fn reconcile(request: Request, cx: Arc<Autoscaling>) -> Result<Action, Failure> {
     let Some(mut autoscaler) = cx.autoscalers.get_key(&request)? else {
-        cx.memories().remove(&request);
+        cx.states().remove(&request);
         return Ok(Action::Done);
     };
     let before = autoscaler.status.clone();
@@ -170,8 +170,8 @@ struct DecisionError {
 }
 
 impl Autoscaling {
-    fn memories(&self) -> MutexGuard<'_, HashMap<Request, Memory>> {
-        self.memories.lock().unwrap_or_else(PoisonError::into_inner)
+    fn states(&self) -> MutexGuard<'_, HashMap<Request, AutoscalerState>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Decides on the replicas, and sets them.
@@ -198,7 +198,7 @@ impl Autoscaling {
         conditions.set("AbleToScale", true, "SucceededGetScale", text);
         let current = scale.scale.spec.as_ref().and_then(|it| it.replicas).unwrap_or_default();
         let now = self.clock.now();
-        self.memories().entry(request.clone()).or_default().history.begin(current, now);
+        self.states().entry(request.clone()).or_default().history.begin(current, now);
         let min = spec.min_replicas.unwrap_or(1);
         let mut metrics = Vec::new();
         let (desired, reason) = if current == 0 && min != 0 {
@@ -253,8 +253,8 @@ impl Autoscaling {
         step: Step,
         conditions: &mut Conditions,
     ) -> i32 {
-        let mut memories = self.memories();
-        let history = &mut memories.entry(request.clone()).or_default().history;
+        let mut states = self.states();
+        let history = &mut states.entry(request.clone()).or_default().history;
         let limited = history.limit(step, spec.behavior.as_ref());
         conditions.set("AbleToScale", true, limited.able.0, limited.able.1);
         conditions.set("ScalingLimited", limited.is_out_of_range, limited.range.0, limited.range.1);
@@ -282,8 +282,8 @@ impl Autoscaling {
                 let message = format!("New size: {desired}; reason: {reason}");
                 self.recorder.record(autoscaler, EventType::Normal, "SuccessfulRescale", &message);
                 let behavior = autoscaler.spec.as_ref().and_then(|spec| spec.behavior.as_ref());
-                let mut memories = self.memories();
-                memories.entry(request.clone()).or_default().history.record(step, behavior);
+                let mut states = self.states();
+                states.entry(request.clone()).or_default().history.record(step, behavior);
                 return Ok(());
             };
             let is_conflict = api_requests::has_code(&error, 409);

@@ -76,19 +76,12 @@ struct Context {
 
 fn start(cx: &ControllerContext) {
     let (sets, pods) = (cx.manager.informer::<StatefulSet>(), cx.manager.informer::<Pod>());
-    let revisions = cx.manager.informer::<ControllerRevision>();
     adoption::add_orphan_index(&pods);
-    adoption::add_orphan_index(&revisions);
-    let history = ControllerHistory {
-        client: cx.client.clone(),
-        revisions: revisions.lister(),
-        hash_label: HASH_LABEL,
-    };
     let context = Context {
         sets: sets.lister(),
         pods: pods.lister(),
         claims: cx.manager.informer::<PersistentVolumeClaim>().lister(),
-        history,
+        history: ControllerHistory::new(cx, HASH_LABEL),
         client: cx.client.clone(),
         recorder: cx.recorder(),
         clock: cx.clock().clone(),

@@ -143,7 +143,7 @@ fn tolerance(tolerations: &[Toleration], taints: &[&Taint]) -> Tolerance {
         let Some(found) = tolerations.iter().find(|it| it.tolerates(taint)) else {
             return Tolerance::None;
         };
-        if let Some(seconds) = found.toleration_seconds {
+        if let Some(seconds) = found.seconds {
             shortest = Some(shortest.map_or(seconds, |shortest| shortest.min(seconds)));
         }
     }

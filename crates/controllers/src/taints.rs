@@ -20,7 +20,7 @@ pub(crate) struct Taint {
 
 /// A toleration of taints.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 pub(crate) struct Toleration {
     /// The key of the taint; empty for all keys.
     pub key: String,
@@ -31,7 +31,8 @@ pub(crate) struct Toleration {
     /// The effect of the taint; empty for all effects.
     pub effect: String,
     /// The time for which a `NoExecute` taint is tolerated; for ever without it.
-    pub toleration_seconds: Option<i64>,
+    #[serde(rename = "tolerationSeconds")]
+    pub seconds: Option<i64>,
 }
 
 /// The first taint with one of the effects that no toleration tolerates.
@@ -58,7 +59,7 @@ impl Taint {
 }
 
 impl Toleration {
-    /// Upstream: api/core/v1/toleration.go ToleratesTaint
+    /// Upstream: api/core/v1/toleration.go `ToleratesTaint`
     pub(crate) fn tolerates(&self, taint: &Taint) -> bool {
         if !self.effect.is_empty() && self.effect != taint.effect {
             return false;

@@ -162,7 +162,7 @@ struct Parser<'a> {
     rest: &'a str,
 }
 
-impl<'a> Parser<'a> {
+impl Parser<'_> {
     fn pipe(&mut self) -> Result<Filter, String> {
         let first = self.alternative()?;
         if !self.take("|") {

@@ -1,6 +1,7 @@
 //! Webhooks that are unreachable, slow, or send invalid responses.
 
 use futures_util::future::join_all;
+use tokio::sync::watch;
 
 use crate::objects::{CONFIG_MAPS, config_map};
 use crate::webhook_server::{WebhookServer, answer, patched};
@@ -197,20 +198,24 @@ async fn the_first_of_several_denials_is_reported_and_all_are_counted() {
     assert!(metrics.as_str().unwrap().contains(counted), "{metrics}");
 }
 
-#[tokio::test]
-async fn an_object_whose_namespace_was_deleted_during_a_webhook_is_not_created() {
-    let plane = TestEnv::start().await;
-    plane.create("/api/v1/namespaces", &json!({"metadata": {"name": "n"}})).await;
-    let (release, _) = tokio::sync::watch::channel(false);
-    let released = release.subscribe();
+/// A webhook that allows requests after `true` was sent to it.
+async fn waiting_webhook() -> (WebhookServer, watch::Sender<bool>) {
+    let (release, released) = watch::channel(false);
     let server = WebhookServer::start(move |review| {
         let mut released = released.clone();
         async move {
             released.wait_for(|it| *it).await.unwrap();
             answer(&review, &json!({"allowed": true}))
         }
-    })
-    .await;
+    });
+    (server.await, release)
+}
+
+#[tokio::test]
+async fn an_object_whose_namespace_was_deleted_during_a_webhook_is_not_created() {
+    let plane = TestEnv::start().await;
+    plane.create("/api/v1/namespaces", &json!({"metadata": {"name": "n"}})).await;
+    let (server, release) = waiting_webhook().await;
     configure_validating_webhooks(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
     let (path, map) = ("/api/v1/namespaces/n/configmaps", config_map("a", &json!({})));
     let deletion = async {
@@ -231,16 +236,7 @@ async fn an_object_whose_namespace_was_deleted_during_a_webhook_is_not_created()
 #[tokio::test]
 async fn a_hanging_webhook_delays_no_other_request() {
     let plane = TestEnv::builder().config(|config| config.max_writes = 200).start().await;
-    let (release, _) = tokio::sync::watch::channel(false);
-    let released = release.subscribe();
-    let server = WebhookServer::start(move |review| {
-        let mut released = released.clone();
-        async move {
-            released.wait_for(|it| *it).await.unwrap();
-            answer(&review, &json!({"allowed": true}))
-        }
-    })
-    .await;
+    let (server, release) = waiting_webhook().await;
     configure_validating_webhooks(
         &plane,
         "c",

@@ -121,18 +121,15 @@ impl Autoscaling {
             message
         })?;
         let pods = self.pods.select(Some(request.namespace()), &selector).objects;
-        let mut memories = self.memories();
-        memories.entry(request.clone()).or_default().selector = Some(selector.clone());
+        let mut states = self.states();
+        states.entry(request.clone()).or_default().selector = Some(selector.clone());
         let selects = |selector: &LabelSelector, pod: &ScaledPod| {
             selector.matches(|key| pod.metadata.labels.get(key).map(String::as_str))
         };
-        let other = memories.iter().find(|(key, memory)| {
+        let other = states.iter().find(|(key, state)| {
             *key != request
                 && key.namespace() == request.namespace()
-                && memory
-                    .selector
-                    .as_ref()
-                    .is_some_and(|it| pods.iter().any(|pod| selects(it, pod)))
+                && state.selector.as_ref().is_some_and(|it| pods.iter().any(|pod| selects(it, pod)))
         });
         if let Some((other, _)) = other {
             let key = |key: &Request| format!("{{{} {}}}", key.name(), key.namespace());
@@ -141,7 +138,7 @@ impl Autoscaling {
                 key(request.min(other)),
                 key(request.max(other))
             );
-            drop(memories);
+            drop(states);
             warn("AmbiguousSelector", &message);
             conditions.set("ScalingActive", false, "AmbiguousSelector", &message);
             return Err(message);

@@ -82,7 +82,7 @@ impl NodeMonitor {
     /// Checks all nodes once.
     pub(super) async fn check_all(&mut self) {
         let now = self.clock.now();
-        self.forgive_pause(now);
+        self.exclude_pause(now);
         let keys = self.nodes.indexer().list();
         let shared =
             keys.iter().filter_map(|item| self.nodes.shared_key(item.key()).ok().flatten());
@@ -106,7 +106,7 @@ impl NodeMonitor {
 
     /// Shifts all probes by a pause in which this controller did not run: the process was suspended,
     /// and simulated nodes with it, or a test has advanced the clock.
-    fn forgive_pause(&mut self, now: Timestamp) {
+    fn exclude_pause(&mut self, now: Timestamp) {
         let last = self.last_pass.replace(now);
         let pause = last.map_or(Duration::ZERO, |last| now.since(last));
         if pause > MONITOR_PERIOD * 2 {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::objects::until_event;
 use crate::plane::Plane;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -79,14 +80,6 @@ async fn until_condition(plane: &Plane, type_: &str, reason: &str) -> Value {
     plane.until(AUTOSCALER, |_, it| condition(it, type_).1 == reason).await
 }
 
-async fn until_event(plane: &Plane, reason: &str) -> String {
-    let path = format!("/api/v1/namespaces/default/events?fieldSelector=reason={reason}");
-    let has_event =
-        |_: u16, list: &Value| list["items"].as_array().is_some_and(|it| !it.is_empty());
-    let list = plane.until(&path, has_event).await;
-    list["items"][0]["message"].as_str().unwrap().to_owned()
-}
-
 #[tokio::test]
 async fn a_deployment_is_scaled_up_and_after_five_minutes_down() {
     let plane = start().await;
@@ -98,7 +91,7 @@ async fn a_deployment_is_scaled_up_and_after_five_minutes_down() {
     until_replicas(&plane, 3).await;
     let message =
         "New size: 3; reason: cpu resource utilization (percentage of request) above target";
-    assert_eq!(until_event(&plane, "SuccessfulRescale").await, message);
+    assert_eq!(until_event(&plane, "SuccessfulRescale").await["message"], message);
     let autoscaler = until_condition(&plane, "AbleToScale", "SucceededRescale").await;
     let status = &autoscaler["status"];
     assert_eq!((&status["currentReplicas"], &status["desiredReplicas"]), (&json!(2), &json!(3)));
@@ -167,7 +160,7 @@ async fn the_usage_of_one_container_decides() {
     until_replicas(&plane, 3).await;
     let message = "New size: 3; reason: cpu container resource utilization (percentage of request) \
         above target";
-    assert_eq!(until_event(&plane, "SuccessfulRescale").await, message);
+    assert_eq!(until_event(&plane, "SuccessfulRescale").await["message"], message);
     plane.stop().await;
 }
 
@@ -178,7 +171,7 @@ async fn replicas_outside_of_the_limits_are_corrected_without_metrics() {
     create_autoscaler(&plane, cpu_metric(50), Value::Null).await;
     until_replicas(&plane, 5).await;
     let message = "New size: 5; reason: Current number of replicas above Spec.MaxReplicas";
-    assert_eq!(until_event(&plane, "SuccessfulRescale").await, message);
+    assert_eq!(until_event(&plane, "SuccessfulRescale").await["message"], message);
     plane.stop().await;
 }
 

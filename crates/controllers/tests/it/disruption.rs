@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::objects::until_event;
 use crate::plane::Plane;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -44,13 +45,6 @@ async fn until_counts(plane: &Plane, numbers: [i64; 4]) -> Value {
     let fields = ["expectedPods", "currentHealthy", "desiredHealthy", "disruptionsAllowed"];
     let read = |budget: &Value| fields.map(|field| budget["status"][field].as_i64().unwrap_or(-1));
     plane.until(BUDGET, |_, budget| read(budget) == numbers).await
-}
-
-async fn until_event(plane: &Plane, reason: &str) -> Value {
-    let path = format!("/api/v1/namespaces/default/events?fieldSelector=reason={reason}");
-    let has_event =
-        |_: u16, list: &Value| list["items"].as_array().is_some_and(|it| !it.is_empty());
-    plane.until(&path, has_event).await["items"][0].clone()
 }
 
 #[tokio::test]

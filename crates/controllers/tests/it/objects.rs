@@ -26,3 +26,11 @@ pub(crate) async fn make_ready(client: &Client, pod: &str) {
     let status = json!({"status": {"phase": "Running", "conditions": [ready]}});
     client.merge(&format!("{PODS}/{pod}/status"), &status).await;
 }
+
+/// Waits for an event with this reason.
+pub(crate) async fn until_event(client: &Client, reason: &str) -> Value {
+    let path = format!("/api/v1/namespaces/default/events?fieldSelector=reason={reason}");
+    let has_event =
+        |_: u16, list: &Value| list["items"].as_array().is_some_and(|it| !it.is_empty());
+    client.until(&path, has_event).await["items"][0].clone()
+}

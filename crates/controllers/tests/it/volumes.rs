@@ -10,6 +10,7 @@ use kube_client::client::Body;
 use serde_json::{Value, json};
 use tower_service::Service;
 
+use crate::objects::until_event;
 use crate::plane::Plane;
 use apiserver::auth::authentication::User;
 use apiserver::in_process::InProcessClient;
@@ -57,14 +58,6 @@ async fn until_phase(plane: &Plane, path: &str, phase: &str) -> Value {
     plane.until(path, |_, it| it["status"]["phase"] == phase).await
 }
 
-async fn until_event(plane: &Plane, reason: &str) -> String {
-    let path = format!("/api/v1/namespaces/default/events?fieldSelector=reason={reason}");
-    let has_event =
-        |_: u16, list: &Value| list["items"].as_array().is_some_and(|it| !it.is_empty());
-    let list = plane.until(&path, has_event).await;
-    list["items"][0]["message"].as_str().unwrap().to_owned()
-}
-
 #[tokio::test]
 async fn a_claim_is_bound_to_the_smallest_volume_that_fits() {
     let plane = start().await;
@@ -92,7 +85,7 @@ async fn a_claim_without_a_class_waits_for_a_volume() {
     let plane = start().await;
     create_claim(&plane, "c", "", "1Gi").await;
     let message = "no persistent volumes available for this claim and no storage class is set";
-    assert_eq!(until_event(&plane, "FailedBinding").await, message);
+    assert_eq!(until_event(&plane, "FailedBinding").await["message"], message);
     until_phase(&plane, &format!("{CLAIMS}/c"), "Pending").await;
     create_volume(&plane, "v", "1Gi", "Delete").await;
     until_phase(&plane, &format!("{CLAIMS}/c"), "Bound").await;
@@ -112,7 +105,7 @@ async fn a_volume_that_the_user_has_chosen_is_used_or_refused() {
     };
     plane.create(CLAIMS, &claim("large", "2Gi")).await;
     let message = "Cannot bind to requested volume \"v\": requested PV is too small";
-    assert_eq!(until_event(&plane, "VolumeMismatch").await, message);
+    assert_eq!(until_event(&plane, "VolumeMismatch").await["message"], message);
     plane.create(CLAIMS, &claim("fitting", "1Gi")).await;
     let bound = until_phase(&plane, &format!("{CLAIMS}/fitting"), "Bound").await;
     let by_controller = &bound["metadata"]["annotations"]["pv.kubernetes.io/bound-by-controller"];
@@ -132,7 +125,7 @@ async fn a_new_plane_has_a_default_class_for_simulated_storage() {
         "resources": {"requests": {"storage": "1Gi"}}}});
     plane.create(CLAIMS, &claim).await;
     let message = "waiting for first consumer to be created before binding";
-    assert_eq!(until_event(&plane, "WaitForFirstConsumer").await, message);
+    assert_eq!(until_event(&plane, "WaitForFirstConsumer").await["message"], message);
 
     plane.create("/api/v1/nodes", &json!({"metadata": {"name": "n"}})).await;
     let selected =
@@ -143,7 +136,7 @@ async fn a_new_plane_has_a_default_class_for_simulated_storage() {
     let name = format!("pvc-{}", claim["metadata"]["uid"].as_str().unwrap());
     assert_eq!(claim["spec"]["volumeName"], name.as_str());
     let message = format!("Successfully provisioned volume {name} using simulated.sampan.dev");
-    assert_eq!(until_event(&plane, "ProvisioningSucceeded").await, message);
+    assert_eq!(until_event(&plane, "ProvisioningSucceeded").await["message"], message);
     let volume = until_phase(&plane, &format!("{VOLUMES}/{name}"), "Bound").await;
     assert_eq!(volume["spec"]["persistentVolumeReclaimPolicy"], "Delete");
     plane.delete(&format!("{CLAIMS}/c")).await;
@@ -156,14 +149,15 @@ async fn claims_of_other_provisioners_wait_for_them() {
     let plane = start().await;
     create_class(&plane, "fast", "example.com/disk", "Immediate").await;
     create_claim(&plane, "c", "fast", "1Gi").await;
-    let message = until_event(&plane, "ExternalProvisioning").await;
+    let event = until_event(&plane, "ExternalProvisioning").await;
+    let message = event["message"].as_str().unwrap();
     assert!(message.contains("the external provisioner 'example.com/disk'"), "{message}");
     let claim = plane.read(&format!("{CLAIMS}/c")).await;
     let annotations = &claim["metadata"]["annotations"];
     assert_eq!(annotations["volume.kubernetes.io/storage-provisioner"], "example.com/disk");
     create_claim(&plane, "d", "missing", "1Gi").await;
     let message = "storageclass.storage.k8s.io \"missing\" not found";
-    assert_eq!(until_event(&plane, "ProvisioningFailed").await, message);
+    assert_eq!(until_event(&plane, "ProvisioningFailed").await["message"], message);
     plane.stop().await;
 }
 
@@ -283,7 +277,7 @@ async fn a_claim_that_loses_its_volume_is_lost() {
     plane.merge(&format!("{VOLUMES}/v"), &json!({"metadata": {"finalizers": null}})).await;
     until_phase(&plane, &format!("{CLAIMS}/c"), "Lost").await;
     let message = "Bound claim has lost its PersistentVolume. Data on the volume is lost!";
-    assert_eq!(until_event(&plane, "ClaimLost").await, message);
+    assert_eq!(until_event(&plane, "ClaimLost").await["message"], message);
     plane.stop().await;
 }
 
@@ -331,6 +325,6 @@ async fn an_ephemeral_volume_gets_a_claim_that_its_pod_owns() {
     plane.create(PODS, &other).await;
     let message = "ephemeral volume scratch: PVC default/q-scratch was not created for pod default/q \
         (pod is not owner)";
-    assert_eq!(until_event(&plane, "FailedBinding").await, message);
+    assert_eq!(until_event(&plane, "FailedBinding").await["message"], message);
     plane.stop().await;
 }
