@@ -42,7 +42,7 @@ pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
         PolicyRule::new(&[""], &["persistentvolumes/status"], &["patch"]),
         PolicyRule::new(&[""], &["persistentvolumeclaims"], &["patch"]),
         PolicyRule::new(&[""], &["persistentvolumeclaims/status"], &["patch"]),
-        PolicyRule::new(&["storage.k8s.io"], &["storageclasses"], &["create"]),
+        PolicyRule::new(&["storage.k8s.io"], &["csidrivers", "storageclasses"], &["create"]),
     ],
     start,
 };

@@ -37,6 +37,7 @@ pub fn builtin() -> Vec<Resource> {
         apiregistration::api_service::resource(),
         autoscaling::horizontal_pod_autoscaler::resource(),
         certificates::certificate_signing_request::resource(),
+        certificates::cluster_trust_bundle::resource(),
         networking::ingress::resource(),
         networking::ingress_class::resource(),
         networking::network_policy::resource(),

@@ -23,7 +23,8 @@ pub(super) const STANDARD_CLASS: &str = "standard";
 const PROVISIONER_ANNOTATIONS: [&str; 2] =
     ["volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"];
 
-/// Creates the default class of a plane that has no class.
+/// Creates the default class of a plane that has no class, and its driver. Volumes of the driver are not
+/// attached to nodes, so there are no `VolumeAttachment`s to wait for.
 pub(super) async fn create_standard_class(
     request: Request,
     cx: Arc<Binder>,
@@ -37,11 +38,19 @@ pub(super) async fn create_standard_class(
         "provisioner": SIMULATED_PROVISIONER, "reclaimPolicy": "Delete",
         "volumeBindingMode": "WaitForFirstConsumer", "allowVolumeExpansion": true,
     });
-    let path = "/apis/storage.k8s.io/v1/storageclasses";
-    match api_requests::create::<Value>(&cx.client, path, &class).await {
-        Err(error) if !api_requests::has_code(&error, 409) => Err(error.into()),
-        _ => Ok(Action::Done),
+    let driver = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver",
+        "metadata": {"name": SIMULATED_PROVISIONER},
+        "spec": {"attachRequired": false, "volumeLifecycleModes": ["Persistent"]},
+    });
+    for (resource, object) in [("csidrivers", driver), ("storageclasses", class)] {
+        let path = format!("/apis/storage.k8s.io/v1/{resource}");
+        match api_requests::create::<Value>(&cx.client, &path, &object).await {
+            Err(error) if !api_requests::has_code(&error, 409) => return Err(error.into()),
+            _ => {}
+        }
     }
+    Ok(Action::Done)
 }
 
 impl Binder {

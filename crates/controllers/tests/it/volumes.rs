@@ -114,6 +114,8 @@ async fn a_new_plane_has_a_default_class_for_simulated_storage() {
     let class = plane.until(&format!("{CLASSES}/standard"), |code, _| code == 200).await;
     assert_eq!(class["provisioner"], "simulated.sampan.dev");
     assert_eq!(class["volumeBindingMode"], "WaitForFirstConsumer");
+    let driver = plane.read("/apis/storage.k8s.io/v1/csidrivers/simulated.sampan.dev").await;
+    assert_eq!(driver["spec"]["attachRequired"], false, "no VolumeAttachment is needed");
     let claim = json!({"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "1Gi"}}}});
     plane.create(CLAIMS, &claim).await;

@@ -195,7 +195,7 @@ fn is_certificate_request(base64: &str) -> bool {
 }
 
 /// A signer is a domain of at least two labels, a slash, and DNS subdomains separated by dots.
-fn validate_signer(errors: &mut ErrorList, path: &Path<'_>, signer: &str) {
+pub(super) fn validate_signer(errors: &mut ErrorList, path: &Path<'_>, signer: &str) {
     if signer.is_empty() {
         return errors.required(path, "");
     }
