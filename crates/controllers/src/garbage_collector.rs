@@ -114,9 +114,10 @@ fn start(cx: &ControllerContext) {
             }
         }));
     }
-    cx.manager.health().add(cx.name, move || match tasks.iter().any(JoinHandle::is_finished) {
-        true => Err("a worker or the watch of resources has ended".to_owned()),
-        false => Ok(()),
+    cx.manager.health().add(cx.name, move || {
+        let has_ended = tasks.iter().any(JoinHandle::is_finished);
+        let error = || Err("a worker or the watch of resources has ended".to_owned());
+        if has_ended { error() } else { Ok(()) }
     });
 }
 

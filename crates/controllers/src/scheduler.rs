@@ -114,9 +114,8 @@ fn start(cx: &ControllerContext) {
             () = run => {}
         }
     });
-    cx.manager.health().add(cx.name, move || match run.is_finished() {
-        true => Err("the scheduling loop has ended".to_owned()),
-        false => Ok(()),
+    cx.manager.health().add(cx.name, move || {
+        if run.is_finished() { Err("the scheduling loop has ended".to_owned()) } else { Ok(()) }
     });
 }
 

@@ -1,13 +1,13 @@
 //! `storage-version-migrator-controller`: rewrites the objects of the resource in a
-//! StorageVersionMigration, so that all of them are stored in the storage version of the resource.
+//! `StorageVersionMigration`, so that all of them are stored in the storage version of the resource.
 //!
 //! It promises that when the condition `Succeeded` is true, each object that existed at
 //! `status.resourceVersion` was written since then: by the controller or by somebody else. Objects that
 //! are stored in the storage version already are not changed. A migration that was interrupted
 //! continues, and objects that it has written are not written again.
 //!
-//! It reads StorageVersionMigrations and lists the metadata of the migrated objects. It applies an empty
-//! configuration to these objects, and updates the status of StorageVersionMigrations.
+//! It reads `StorageVersionMigration`s and lists the metadata of the migrated objects. It applies an empty
+//! configuration to these objects, and updates the status of `StorageVersionMigration`s.
 //!
 //! The kind is not served by default: the controller starts when discovery shows it. Upstream takes the
 //! objects from the cache of the garbage collector, which has no objects here, so they are listed.

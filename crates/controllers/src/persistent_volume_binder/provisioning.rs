@@ -24,7 +24,7 @@ const PROVISIONER_ANNOTATIONS: [&str; 2] =
     ["volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"];
 
 /// Creates the default class of a plane that has no class, and its driver. Volumes of the driver are not
-/// attached to nodes, so there are no VolumeAttachments to wait for.
+/// attached to nodes, so there are no `VolumeAttachment`s to wait for.
 pub(super) async fn create_standard_class(
     request: Request,
     cx: Arc<Binder>,

@@ -26,9 +26,8 @@ async fn until_shown(plane: &Plane, lines: &[&str]) {
             tokio::task::yield_now().await;
         }
     };
-    if tokio::time::timeout(Duration::from_secs(30), is_shown).await.is_err() {
-        panic!("not all of {lines:#?} are in\n{}", manager.metrics_text());
-    }
+    let shown = tokio::time::timeout(Duration::from_secs(30), is_shown).await;
+    assert!(shown.is_ok(), "not all of {lines:#?} are in\n{}", manager.metrics_text());
 }
 
 #[tokio::test]

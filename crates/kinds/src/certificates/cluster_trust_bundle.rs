@@ -70,15 +70,7 @@ fn cells(object: &Object, _: &Now) -> Vec<Value> {
 /// The name of a bundle begins with its signer.
 fn validate_names(object: &Object, errors: &mut ErrorList) {
     let (name, signer) = (object.name(), text(top(object, "spec"), "signerName"));
-    let messages = if signer.is_empty() {
-        match name.contains(':') {
-            true => vec![
-                r#"ClusterTrustBundle without signer name must not have ":" in its name"#
-                    .to_owned(),
-            ],
-            false => names::dns1123_subdomain(name),
-        }
-    } else {
+    let messages = if !signer.is_empty() {
         let prefix = format!("{}:", signer.replace('/', ":"));
         match name.strip_prefix(&prefix) {
             Some(rest) => names::dns1123_subdomain(rest),
@@ -86,6 +78,11 @@ fn validate_names(object: &Object, errors: &mut ErrorList) {
                 "ClusterTrustBundle for signerName {signer} must be named with prefix {prefix}"
             )],
         }
+    } else if name.contains(':') {
+        let message = r#"ClusterTrustBundle without signer name must not have ":" in its name"#;
+        vec![message.to_owned()]
+    } else {
+        names::dns1123_subdomain(name)
     };
     for message in messages {
         errors.invalid(&Path::root("metadata").child("name"), name, &message);
@@ -111,7 +108,7 @@ fn validate_bundle(bundle: &str, errors: &mut ErrorList) {
             "has PEM block headers".to_owned()
         } else {
             match X509Certificate::from_der(&block.content) {
-                Ok((rest, certificate)) if rest.is_empty() => {
+                Ok(([], certificate)) => {
                     let constraints = certificate.basic_constraints();
                     match constraints {
                         Ok(Some(constraints)) if constraints.value.ca => continue,

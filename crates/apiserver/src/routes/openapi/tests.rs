@@ -202,6 +202,13 @@ fn version_2_is_one_document_for_all_groups() {
     let path = "/apis/example.dev/v1/namespaces/{namespace}/widgets/{name}";
     let parameters = document["paths"][path]["patch"]["parameters"].as_array().unwrap();
     assert!(parameters.iter().any(|it| it["name"] == "dryRun" && it["in"] == "query"));
+    // Kubernetes' own test/cmd looks for these.
+    let text = document.to_string();
+    for part in
+        ["list of returned", "List of services", "Watch for changes to the described resources"]
+    {
+        assert!(text.contains(part), "{part}");
+    }
 }
 
 #[test]

@@ -132,5 +132,7 @@ async fn every_version_has_all_fields_of_the_object() {
         }
     }
     several.sort();
-    assert_eq!(several, ["CustomResourceDefinition", "Event", "HorizontalPodAutoscaler"]);
+    let expected =
+        ["ClusterTrustBundle", "CustomResourceDefinition", "Event", "HorizontalPodAutoscaler"];
+    assert_eq!(several, expected);
 }
