@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use http::header::ACCEPT;
 use http::Request as HttpRequest;
+use http::header::ACCEPT;
 use k8s_openapi::api::storagemigration::v1beta1::{
     StorageVersionMigration, StorageVersionMigrationStatus,
 };

@@ -47,7 +47,7 @@ fn an_object_is_decoded_as_go_decodes_it() {
 
 #[test]
 fn an_object_that_cannot_be_decoded_into_a_type_can_be_cached() {
-    #[derive(Debug, Deserialize)]
+    #[derive(Debug, serde::Deserialize)]
     struct Typed {
         #[allow(dead_code, reason = "only decoding is tried")]
         spec: BTreeMap<String, String>,
