@@ -248,7 +248,7 @@ async fn a_beta_api_is_served_if_it_is_turned_on() {
         let shown = [
             plane.get(GROUP).await.0 == 200,
             plane.get(&path).await.0 == 200,
-            openapi["paths"].get(&format!("{}/v1beta1", &GROUP[1..])).is_some(),
+            openapi["paths"].get(format!("{}/v1beta1", &GROUP[1..])).is_some(),
             plane.read("/apis").await.to_string().contains("storagemigration"),
             plane.get(&format!("{SERVICES}/v1beta1.storagemigration.k8s.io")).await.0 == 200,
             metrics

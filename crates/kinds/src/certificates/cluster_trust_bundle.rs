@@ -2,6 +2,8 @@
 
 mod pem_blocks;
 
+use x509_parser::prelude::{FromDer, X509Certificate};
+
 use super::certificate_signing_request::validate_signer;
 use crate::table::{self, selectable};
 use crate::validation::rules::immutable;
@@ -10,7 +12,6 @@ use machinery::{ErrorList, Object, Path, Value, names};
 use pem_blocks::pem_blocks;
 use types::columns::{NAME, column, or_none};
 use types::resource::{Column, Columns, Now, Resource, Strategy, Version};
-use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// The resource of the kind `ClusterTrustBundle`, which is not served by default.
 pub fn resource() -> Resource {

@@ -71,7 +71,8 @@ mod tests {
         let complete = json!({"type": "Ready", "status": "True", "reason": "A,B:c",
             "lastTransitionTime": "2024-01-01T00:00:00Z"});
         let mut errors = ErrorList::new();
-        validate_conditions(&mut errors, &Path::root("c"), &[complete.clone()]);
+        let one = std::slice::from_ref(&complete);
+        validate_conditions(&mut errors, &Path::root("c"), one);
         assert_eq!(lines(&errors), Vec::<String>::new());
         let incomplete = json!({"type": "Ready", "status": "Yes", "observedGeneration": -1});
         validate_conditions(&mut errors, &Path::root("c"), &[complete, incomplete]);
