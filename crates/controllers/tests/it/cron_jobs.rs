@@ -1,5 +1,6 @@
 //! `CronJob`s.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use crate::jobs::{JOBS, end_pod, event, is_active, items};
@@ -282,14 +283,16 @@ async fn a_missing_job_is_forgotten() {
     plane.stop().await;
 }
 
-/// A node that runs each pod for no time.
-async fn run_pods(client: testenv::Client) {
+/// A node that runs each pod for no time. It never ends: a watch ends after less than an hour.
+async fn run_pods(client: testenv::Client) -> Infallible {
     let path = format!("{PODS}?watch=true&allowWatchBookmarks=false");
-    let mut watch = client.watch(&path).await;
-    while let Some((event_type, pod)) = watch.next().await {
-        if event_type == "ADDED" && pod["status"]["phase"] == "Pending" {
-            let path = format!("{PODS}/{}/status", pod["metadata"]["name"].as_str().unwrap());
-            client.merge(&path, &json!({"status": {"phase": "Succeeded"}})).await;
+    loop {
+        let mut watch = client.watch(&path).await;
+        while let Some((event_type, pod)) = watch.next().await {
+            if event_type == "ADDED" && pod["status"]["phase"] == "Pending" {
+                let path = format!("{PODS}/{}/status", pod["metadata"]["name"].as_str().unwrap());
+                client.merge(&path, &json!({"status": {"phase": "Succeeded"}})).await;
+            }
         }
     }
 }
@@ -319,7 +322,7 @@ async fn a_week_of_an_hourly_cron_job() {
     };
     tokio::select! {
         () = week => {}
-        () = node => {}
+        never = node => match never {},
     }
     plane.stop().await;
 }
