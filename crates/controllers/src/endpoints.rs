@@ -6,12 +6,12 @@
 //!
 //! Endpoints contain all addresses of a service, and change with each of its pods. So that 1000 pods
 //! that start do not cause 1000 writes of up to 1000 addresses, large endpoints are written at most
-//! once in a [`period`](write_period) that grows with their size.
+//! once in a period that grows with their size.
 
 pub(crate) mod subsets;
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
@@ -24,10 +24,10 @@ use crate::controller_table::ControllerDescriptor;
 use crate::endpoint_pod::EndpointPod;
 use crate::metadata::Metadata;
 use crate::object_reference::object_reference;
+use crate::pauses::Pauses;
 use crate::service_pods::{ServicePods, endpoints_may_change};
 use crate::service_view::{HEADLESS_LABEL, IpFamily, ServiceView};
 use crate::trigger_time::{TriggerTimes, annotate};
-use keel::{Clock, Timestamp};
 use machinery::PolicyRule;
 use runtime::informer::ObjectEvent;
 use runtime::recorder::{EventType, Recorder};
@@ -57,14 +57,8 @@ pub(crate) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 /// The number of services that are reconciled at the same time. Upstream: --concurrent-endpoint-syncs
 const WORKERS: usize = 5;
 
-/// The number of addresses up to which each change is written at once.
-const MAX_ADDRESSES_AT_ONCE: usize = 100;
-
-/// The shortest time between two writes of endpoints with this number of addresses.
-fn write_period(addresses: usize) -> Duration {
-    let is_large = addresses > MAX_ADDRESSES_AT_ONCE;
-    Duration::from_millis(if is_large { addresses as u64 } else { 0 })
-}
+/// The shortest time between two writes of large endpoints, for each of their addresses.
+const PAUSE_FOR_EACH_ADDRESS: Duration = Duration::from_millis(1);
 
 /// `Endpoints`, with the fields that the controllers read.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -82,9 +76,8 @@ struct State {
     service_pods: ServicePods,
     endpoints: Lister<EndpointsView>,
     trigger_times: TriggerTimes,
-    clock: Clock,
-    /// The time from which on the endpoints of a service may be written again, if they are large.
-    next_writes: Mutex<HashMap<Request, Timestamp>>,
+    /// Between two writes of the same endpoints.
+    pauses: Pauses,
 }
 
 fn start(cx: &ControllerContext) {
@@ -96,8 +89,7 @@ fn start(cx: &ControllerContext) {
         service_pods,
         endpoints: cx.manager.informer::<Endpoints>().lister(),
         trigger_times: TriggerTimes::default(),
-        clock: cx.clock().clone(),
-        next_writes: Mutex::default(),
+        pauses: Pauses::new(cx.clock(), PAUSE_FOR_EACH_ADDRESS),
     };
     let controller = Controller::for_::<Service>()
         .named(cx.name)
@@ -125,14 +117,14 @@ fn is_deleted_or_leftover(event: &ObjectEvent) -> bool {
 async fn reconcile(request: Request, cx: Arc<State>) -> Result<Action, Failure> {
     let Some(service) = cx.service_pods.service(&request)? else {
         cx.trigger_times.remove(&request);
-        cx.lock_next_writes().remove(&request);
+        cx.pauses.end(&request);
         cx.delete(&request).await?;
         return Ok(Action::Done);
     };
     if !service.has_managed_endpoints() {
         return Ok(Action::Done);
     }
-    if let Some(delay) = cx.delay_of_write(&request) {
+    if let Some(delay) = cx.pauses.rest(&request) {
         return Ok(Action::RequeueAfter(delay));
     }
     let pods = cx.service_pods.pods_of(&service)?;
@@ -153,7 +145,7 @@ async fn reconcile(request: Request, cx: Arc<State>) -> Result<Action, Failure> 
         metadata.annotations.remove(OVER_CAPACITY);
     }
     cx.write(&service, &metadata, &subsets, exists).await?;
-    cx.was_written(request, subsets::count(&subsets));
+    cx.pauses.begin(&request, subsets::count(&subsets));
     Ok(Action::Done)
 }
 
@@ -241,28 +233,6 @@ impl EndpointsView {
 }
 
 impl State {
-    /// The time for which the endpoints must not be written; `None` if they may be written now.
-    fn delay_of_write(&self, key: &Request) -> Option<Duration> {
-        let mut next_writes = self.lock_next_writes();
-        let delay = next_writes.get(key)?.since(self.clock.now());
-        if delay.is_zero() {
-            next_writes.remove(key);
-            return None;
-        }
-        Some(delay)
-    }
-
-    fn was_written(&self, key: Request, addresses: usize) {
-        let period = write_period(addresses);
-        if !period.is_zero() {
-            self.lock_next_writes().insert(key, self.clock.now() + period);
-        }
-    }
-
-    fn lock_next_writes(&self) -> MutexGuard<'_, HashMap<Request, Timestamp>> {
-        self.next_writes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn delete(&self, key: &Request) -> Result<(), Failure> {
         let Some(endpoints) = self.endpoints.indexer().get(key) else { return Ok(()) };
         let path = endpoints_path(key.namespace(), key.name());

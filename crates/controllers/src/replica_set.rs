@@ -24,6 +24,7 @@ use crate::api_requests;
 use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
 use crate::metadata::{Metadata, OwnerReference};
+use crate::pauses::Pauses;
 use crate::pod_control::{PodControl, PodOwner};
 use crate::pod_view::PodView;
 use keel::Clock;
@@ -102,6 +103,9 @@ const REPLICATION: SetKind = SetKind {
     counts_terminating: false,
 };
 
+/// The shortest time between two reconciles of a large set, for each of its pods.
+const PAUSE_FOR_EACH_POD: Duration = Duration::from_micros(50);
+
 struct Context {
     kind: &'static SetKind,
     sets: Lister<SetView>,
@@ -109,6 +113,7 @@ struct Context {
     client: Client,
     pod_control: PodControl,
     clock: Clock,
+    pauses: Pauses,
 }
 
 fn start<K>(cx: &ControllerContext, kind: &'static SetKind)
@@ -126,6 +131,7 @@ where
         client: cx.client.clone(),
         pod_control: PodControl { client: cx.client.clone(), recorder },
         clock: cx.clock().clone(),
+        pauses: Pauses::new(cx.clock(), PAUSE_FOR_EACH_POD),
     };
     let controller = Controller::for_::<K>()
         .named(cx.name)
@@ -154,7 +160,16 @@ fn adopters(sets: &Arc<Indexer>) -> Mapper {
 }
 
 async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
-    let Some(set) = cx.sets.shared_key(&request)? else { return Ok(Action::Done) };
+    let Some(set) = cx.sets.shared_key(&request)? else {
+        cx.pauses.end(&request);
+        return Ok(Action::Done);
+    };
+    // A new spec does not wait.
+    if set.status.is_current(&set)
+        && let Some(delay) = cx.pauses.rest(&request)
+    {
+        return Ok(Action::RequeueAfter(delay));
+    }
     let selector = set.selector().map_err(Failure::permanent)?;
     let reference = OwnerReference::controller(cx.kind.api_version, cx.kind.kind, &set.metadata);
     let owner = PodOwner { metadata: &set.metadata, reference };
@@ -179,6 +194,7 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
         // More than a burst.
         return Ok(Action::RequeueAfter(Duration::ZERO));
     }
+    cx.pauses.begin(&request, pods.len());
     Ok(match status::next_availability(&set, &pods, &cx.clock) {
         Some(delay) => Action::RequeueAfter(delay),
         None => Action::Done,

@@ -48,6 +48,11 @@ struct Condition {
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
 impl SetStatus {
+    /// Whether it belongs to the present spec of the set.
+    pub(super) fn is_current(&self, set: &SetView) -> bool {
+        self.observed_generation == set.metadata.generation
+    }
+
     /// The status of a set with these pods. `failed` is the error of their creation or deletion.
     pub(super) fn of(
         set: &SetView,
