@@ -59,6 +59,9 @@ impl Quota {
                 let (plural, group) = counted.split_once('.').unwrap_or((counted, ""));
                 return Some((group.to_owned(), plural.to_owned()));
             }
+            if Evaluator::ResourceClaims.matches_resource(name) {
+                return Some(("resource.k8s.io".to_owned(), "resourceclaims".to_owned()));
+            }
             let plural = ["pods", "services", "persistentvolumeclaims"]
                 .into_iter()
                 .find(|it| Evaluator::of("", it).is_some_and(|it| it.matches_resource(name)))
@@ -81,6 +84,8 @@ pub enum Evaluator {
     Services,
     /// By number and size, in all and by storage class.
     Claims,
+    /// By number, and by the devices of each class that they may use.
+    ResourceClaims,
     /// By number, under these names.
     Count(Vec<String>),
 }
@@ -93,6 +98,7 @@ impl Evaluator {
             ("", "pods") => Self::Pods,
             ("", "services") => Self::Services,
             ("", "persistentvolumeclaims") => Self::Claims,
+            ("resource.k8s.io", "resourceclaims") => Self::ResourceClaims,
             ("", plural) => {
                 let own = COUNTED.iter().filter(|it| **it == plural).map(|it| (*it).to_owned());
                 Self::Count(own.chain([format!("count/{plural}")]).collect())
@@ -116,6 +122,9 @@ impl Evaluator {
                 name == "count/persistentvolumeclaims"
                     || CLAIM_RESOURCES.contains(&of_class.unwrap_or(name))
             }
+            Self::ResourceClaims => {
+                name == RESOURCE_CLAIM_COUNT || name.ends_with(DEVICES_OF_CLASS)
+            }
             Self::Count(names) => names.iter().any(|it| it == name),
         }
     }
@@ -125,7 +134,7 @@ impl Evaluator {
     pub fn may_grow(&self, subresource: &str, new: &Object, old: Option<&Object>) -> bool {
         match (self, subresource, old) {
             (_, "", None)
-            | (Self::Services | Self::Claims, "", Some(_))
+            | (Self::Services | Self::Claims | Self::ResourceClaims, "", Some(_))
             | (Self::Pods, "resize", Some(_)) => true,
             (Self::Pods, "", Some(old)) => is_terminating(new) != is_terminating(old),
             _ => false,
@@ -137,7 +146,7 @@ impl Evaluator {
         quota.scopes.iter().all(|scope| match self {
             Self::Pods => pod_is_in_scope(object, scope),
             Self::Claims => claim_is_in_scope(object, scope),
-            Self::Services | Self::Count(_) => false,
+            Self::Services | Self::ResourceClaims | Self::Count(_) => false,
         })
     }
 
@@ -152,6 +161,7 @@ impl Evaluator {
             Self::Pods => pod_usage(object),
             Self::Services => service_usage(object),
             Self::Claims => claim_usage(object),
+            Self::ResourceClaims => resource_claim_usage(object),
             Self::Count(names) => names.iter().map(|it| (it.clone(), Quantity::from(1))).collect(),
         }
     }
@@ -215,6 +225,15 @@ const CLAIM_RESOURCES: &[&str] = &["persistentvolumeclaims", "requests.storage"]
 
 /// The separator between the name of a storage class and a resource in the limits of a quota.
 const STORAGE_CLASS_INFIX: &str = ".storageclass.storage.k8s.io/";
+
+/// The number of resource claims.
+const RESOURCE_CLAIM_COUNT: &str = "count/resourceclaims.resource.k8s.io";
+
+/// Stands after the name of a device class in the limits of a quota.
+const DEVICES_OF_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
+
+/// The number of devices that a request for all devices may get at most.
+const MAX_DEVICES: i64 = 32;
 
 /// Whether a container sets the request or limit that `name` stands for in a quota.
 fn specifies(container: &Value, name: &str) -> bool {
@@ -286,6 +305,30 @@ fn claim_usage(claim: &Object) -> Amounts {
             if let Some(amount) = used.get(*name).cloned() {
                 used.insert(format!("{class}{STORAGE_CLASS_INFIX}{name}"), amount);
             }
+        }
+    }
+    used
+}
+
+/// Of alternatives, the one with the most devices of a class counts for this class.
+fn resource_claim_usage(claim: &Object) -> Amounts {
+    let mut used = Amounts::from([(RESOURCE_CLAIM_COUNT.to_owned(), Quantity::from(1))]);
+    for request in list(at(top(claim, "spec"), &["devices"]), "requests") {
+        let alternatives = list(request, "firstAvailable");
+        let exactly = part(request, "exactly").filter(|_| alternatives.is_empty());
+        let mut largest = BTreeMap::<&str, i64>::new();
+        for request in alternatives.iter().chain(exactly) {
+            let devices = match text(request, "allocationMode") {
+                "ExactCount" => integer(request, "count").unwrap_or(0),
+                "All" => MAX_DEVICES,
+                _ => 0,
+            };
+            let known = largest.entry(text(request, "deviceClassName")).or_default();
+            *known = devices.max(*known);
+        }
+        for (class, devices) in largest {
+            let devices = Amounts::from([(format!("{class}{DEVICES_OF_CLASS}"), devices.into())]);
+            add(&mut used, &devices);
         }
     }
     used

@@ -13,6 +13,26 @@ fn quota(spec: Value) -> Quota {
 }
 
 #[test]
+fn resource_claims_use_the_devices_that_they_may_get() {
+    let exactly = |class: &str, mode: &str, count: i64| {
+        json!({"deviceClassName": class, "allocationMode": mode, "count": count})
+    };
+    let claim = json!({"spec": {"devices": {"requests": [
+        {"name": "a", "exactly": exactly("gpu", "ExactCount", 2)},
+        {"name": "b", "exactly": exactly("nic", "All", 0)},
+        {"name": "c", "firstAvailable": [
+            exactly("gpu", "ExactCount", 1), exactly("gpu", "ExactCount", 3)]},
+    ]}}});
+    assert_eq!(
+        used("resource.k8s.io", "resourceclaims", claim),
+        "count/resourceclaims.resource.k8s.io=1,gpu.deviceclass.resource.k8s.io/devices=5,nic.deviceclass.resource.k8s.io/devices=32"
+    );
+    let limits = json!({"hard": {"gpu.deviceclass.resource.k8s.io/devices": "5"}});
+    let limited = quota(limits).resources();
+    assert!(limited.contains(&("resource.k8s.io".to_owned(), "resourceclaims".to_owned())));
+}
+
+#[test]
 fn objects_of_all_resources_but_events_are_counted() {
     assert_eq!(used("apps", "deployments", json!({})), "count/deployments.apps=1");
     assert_eq!(used("", "secrets", json!({})), "count/secrets=1,secrets=1");
