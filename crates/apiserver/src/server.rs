@@ -241,6 +241,22 @@ impl Server {
         self.add_check(name, CheckScope::Readiness, Arc::new(check));
     }
 
+    /// Adds the health of a component that runs in this process: `componentstatuses` shows
+    /// `scheduler` or `controller-manager` with it, instead of asking the port of another process.
+    ///
+    /// ```no_run
+    /// # fn example(server: &apiserver::Server) {
+    /// server.add_component_check("scheduler", || Ok(()));
+    /// # }
+    /// ```
+    pub fn add_component_check(
+        &self,
+        name: &str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.add_check(name, CheckScope::Component, Arc::new(check));
+    }
+
     fn add_check(&self, name: &str, scope: CheckScope, check: HealthCheck) {
         self.chain.plane.health_checks.add(NamedCheck { name: name.to_owned(), scope, check });
     }

@@ -103,15 +103,25 @@ impl Cluster {
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
         });
-        self.show_controllers(controllers.manager());
+        self.show_controllers(&controllers);
         self.controllers = Some(controllers);
     }
 
     /// Shows the metrics and the health of the controllers on the port of the server. The server has
     /// no reference to the controllers, which are its clients, when they have stopped.
-    fn show_controllers(&self, manager: &Manager) {
+    fn show_controllers(&self, controllers: &ControllerManager) {
         let shown = Arc::clone(&self.shown);
-        *lock(&shown) = Some(manager.clone());
+        *lock(&shown) = Some(controllers.manager().clone());
+        let has_scheduler = controllers.selection().includes("kube-scheduler");
+        let components =
+            ["controller-manager"].into_iter().chain(has_scheduler.then_some("scheduler"));
+        for component in components {
+            let shown = Arc::clone(&self.shown);
+            self.server.add_component_check(component, move || {
+                let running = lock(&shown).clone();
+                running.map_or(Err("stopped".to_owned()), |it| it.health().check())
+            });
+        }
         let running = move || lock(&shown).clone();
         let (metrics, health, readiness) = (running.clone(), running.clone(), running);
         let check = |failed: Option<Result<(), String>>| failed.unwrap_or(Ok(()));

@@ -25,5 +25,5 @@ mod server_functions;
 
 pub use cluster::{Cluster, ClusterConfig, roles};
 pub use connect::connect;
-pub use controllers::{Selection, UnknownController};
+pub use controllers::{BadSelection, Selection};
 pub use server_functions::{serve_metrics, signers};

@@ -86,13 +86,15 @@ struct AutoscalerState {
 }
 
 fn start(cx: &ControllerContext) {
+    // The caches need not show the scaled objects, which this controller may not read.
+    let scales = cx.manager.fenced_client((cx.options.connect)(&CONTROLLER.identity()));
     let autoscaling = Autoscaling {
         client: cx.client.clone(),
         clock: cx.clock().clone(),
         recorder: cx.recorder(),
         autoscalers: cx.manager.lister(),
         pods: cx.pods(),
-        scales: ScaleClient::new(cx.client.clone(), cx.reader.clone(), cx.clock()),
+        scales: ScaleClient::new(scales, cx.reader.clone(), cx.clock()),
         metrics: MetricsClient { client: cx.client.clone() },
         states: Mutex::default(),
     };

@@ -80,5 +80,5 @@ pub use controller_table::{ControllerDescriptor, Role, roles};
 pub use metrics_api::MetricsApi;
 #[doc(hidden)]
 pub use scheduler::benchmark as scheduler_benchmark;
-pub use selection::{Selection, UnknownController};
+pub use selection::{BadSelection, Selection};
 pub use signers::Signers;

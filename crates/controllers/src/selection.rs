@@ -27,12 +27,18 @@ pub struct Selection {
     off_in_server: Vec<&'static str>,
 }
 
-/// A name in a selection that no controller has.
+/// A selection that cannot be followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no controller {name:?}; the controllers are {}, {}", names().join(", "), OF_THE_SERVER.join(", "))]
-pub struct UnknownController {
-    /// The name.
-    pub name: String,
+pub enum BadSelection {
+    /// A name that no controller has.
+    #[error("there is no controller {0:?}; the controllers are {names}", names = all_names().join(", "))]
+    Unknown(String),
+    /// Controllers are turned off, but none on.
+    #[error("{0:?} turns off a controller, but none is on: use \"*,{0}\"")]
+    OnlyOff(String),
+    /// `none` beside other names.
+    #[error("\"none\" cannot stand beside other controllers")]
+    NoneAndOthers,
 }
 
 impl Selection {
@@ -43,7 +49,7 @@ impl Selection {
 
     /// Parses names: `*` for all controllers, `name` and `-name` for one, and `none`. A name decides
     /// before `*`, independent of their order, as in Kubernetes.
-    pub fn parse<S: AsRef<str>>(items: &[S]) -> Result<Self, UnknownController> {
+    pub fn parse<S: AsRef<str>>(items: &[S]) -> Result<Self, BadSelection> {
         let (mut all, mut enabled, mut disabled) = (false, Vec::new(), Vec::new());
         let mut off_in_server = Vec::new();
         for item in items.iter().map(AsRef::as_ref) {
@@ -55,6 +61,19 @@ impl Selection {
                 Some(name) => disabled.push(find(name)?.name),
                 None => enabled.push(find(item)?.name),
             }
+        }
+        let is_none = |item: &S| item.as_ref() == "none";
+        if items.len() > 1 && items.iter().any(is_none) {
+            let is_other = |item: &S| {
+                let turned_off = item.as_ref().strip_prefix('-');
+                !is_none(item) && turned_off.and_then(find_in_server).is_none()
+            };
+            if items.iter().any(is_other) {
+                return Err(BadSelection::NoneAndOthers);
+            }
+        }
+        if !all && enabled.is_empty() && !disabled.is_empty() {
+            return Err(BadSelection::OnlyOff(format!("-{}", disabled[0])));
         }
         let is_selected = |name: &&str| enabled.contains(name) || all && !disabled.contains(name);
         let running = names().into_iter().filter(is_selected).collect();
@@ -95,18 +114,25 @@ fn names() -> Vec<&'static str> {
     CONTROLLERS.iter().map(|controller| controller.name).collect()
 }
 
+/// The names of all controllers and of those of the server, sorted.
+fn all_names() -> Vec<&'static str> {
+    let mut names = [names(), OF_THE_SERVER.to_vec()].concat();
+    names.sort_unstable();
+    names
+}
+
 fn find_in_server(name: &str) -> Option<&'static str> {
     let is_named =
         |known: &&&str| **known == name || known.strip_suffix("-controller") == Some(name);
     OF_THE_SERVER.iter().find(is_named).copied()
 }
 
-fn find(name: &str) -> Result<&'static ControllerDescriptor, UnknownController> {
+fn find(name: &str) -> Result<&'static ControllerDescriptor, BadSelection> {
     let is_named = |controller: &ControllerDescriptor| {
         controller.name == name
             || controller.name.strip_suffix("-controller") == Some(name)
             || controller.aliases.contains(&name)
     };
     let found = CONTROLLERS.iter().find(|controller| is_named(controller));
-    found.copied().ok_or_else(|| UnknownController { name: name.to_owned() })
+    found.copied().ok_or_else(|| BadSelection::Unknown(name.to_owned()))
 }

@@ -1,7 +1,8 @@
 //! `componentstatuses`: the health of the store, and of the scheduler and the controller manager on
 //! this machine.
 //!
-//! Upstream: `registry/core/componentstatus`. The two programs are probed at their default ports.
+//! Upstream: `registry/core/componentstatus`. The two programs are probed at their default ports, unless
+//! they run in this process.
 
 use std::time::Duration;
 
@@ -59,11 +60,17 @@ pub(super) async fn serve(cx: &RequestContext) -> Result<Response<Body>, Status>
 
 async fn component(cx: &RequestContext, name: &str) -> Result<Object, Status> {
     let port = PROBED_COMPONENTS.iter().find(|(known, _)| *known == name).map(|(_, port)| *port);
+    let in_process = cx.plane.health_checks.of_component(name);
     let condition = match port {
-        Some(port) => match probe(cx, port).await {
-            Ok(message) => json!({"type": "Healthy", "status": "True", "message": message}),
-            Err(message) => json!({"type": "Healthy", "status": "False", "message": message}),
-        },
+        Some(port) => {
+            let result = match in_process {
+                Some(check) => check().map(|()| "ok".to_owned()),
+                None => probe(cx, port).await,
+            };
+            let status = if result.is_ok() { "True" } else { "False" };
+            let (Ok(message) | Err(message)) = result;
+            json!({"type": "Healthy", "status": status, "message": message})
+        }
         None if name == ETCD => match cx.scope.storage.store.check_health(PROBE_TIMEOUT).await {
             Ok(()) => json!({"type": "Healthy", "status": "True", "message": "ok"}),
             Err(error) => {

@@ -12,6 +12,8 @@ pub(crate) enum CheckScope {
     Health,
     /// `/readyz`.
     Readiness,
+    /// No endpoint: the check is that of a component in `componentstatuses`.
+    Component,
 }
 
 /// See the [module documentation](self).
@@ -30,14 +32,26 @@ impl HealthChecks {
     /// Adds a check, or replaces the one with this name.
     pub(crate) fn add(&self, added: NamedCheck) {
         let mut checks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        checks.retain(|it| it.name != added.name);
+        let is_component = |it: &NamedCheck| it.scope == CheckScope::Component;
+        checks.retain(|it| it.name != added.name || is_component(it) != is_component(&added));
         checks.push(added);
     }
 
     /// The checks of an endpoint.
     pub(crate) fn of(&self, endpoint: &str) -> Vec<NamedCheck> {
         let checks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_included = |it: &&NamedCheck| it.scope == CheckScope::Health || endpoint == "readyz";
+        let is_included = |it: &&NamedCheck| match it.scope {
+            CheckScope::Health => true,
+            CheckScope::Readiness => endpoint == "readyz",
+            CheckScope::Component => false,
+        };
         checks.iter().filter(is_included).cloned().collect()
+    }
+
+    /// The check of a component that runs in this process.
+    pub(crate) fn of_component(&self, name: &str) -> Option<HealthCheck> {
+        let checks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_named = |it: &&NamedCheck| it.scope == CheckScope::Component && it.name == name;
+        checks.iter().find(is_named).map(|it| Arc::clone(&it.check))
     }
 }

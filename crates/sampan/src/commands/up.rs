@@ -52,11 +52,17 @@ pub(crate) struct UpArgs {
     /// ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Number of simulated nodes, on which pods have a status but no containers run
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    nodes: usize,
-    /// Controllers to run: `*` for all, `NAME`, `-NAME` for all but one, or `none`; for example
-    /// `*,-daemonset`
+    /// Number of simulated nodes, on which pods have a status but no containers run; at most 10000
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(..=10_000),
+        allow_negative_numbers = true
+    )]
+    nodes: u16,
+    /// Controllers to run: `*` for all, `NAME` for one, `-NAME` to take one from `*`, or `none`; for
+    /// example `*,-daemonset`
     #[arg(
         long,
         value_name = "LIST",
@@ -110,7 +116,7 @@ pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
     let config = ClusterConfig {
         server: config,
         controllers: selection,
-        nodes: args.nodes,
+        nodes: args.nodes.into(),
         ..ClusterConfig::default()
     };
     let cluster = Cluster::start(config)
@@ -148,7 +154,20 @@ fn announce(args: &UpArgs, server: &Server, started: Instant) -> Result<()> {
             "another context is the current one: kubectl config{option} use-context {NAME}"
         ));
     }
+    if let Some(note) = nodes_note(args.nodes) {
+        print_note(&note);
+    }
     print_line(&format!("ready in {} ms", milliseconds(started.elapsed())))
+}
+
+/// Says that nodes are simulated.
+fn nodes_note(count: u16) -> Option<String> {
+    let nodes = match count {
+        0 => return None,
+        1 => "1 simulated node".to_owned(),
+        count => format!("{count} simulated nodes"),
+    };
+    Some(format!("{nodes}: pods have a status, but no containers run"))
 }
 
 /// Fails on a flag of a feature that does not exist yet, which is never ignored silently.

@@ -14,9 +14,7 @@ fn quota(spec: Value) -> Quota {
 
 #[test]
 fn resource_claims_use_the_devices_that_they_may_get() {
-    let exactly = |class: &str, mode: &str, count: i64| {
-        json!({"deviceClassName": class, "allocationMode": mode, "count": count})
-    };
+    let exactly = |class: &str, mode: &str, count: i64| json!({"deviceClassName": class, "allocationMode": mode, "count": count});
     let claim = json!({"spec": {"devices": {"requests": [
         {"name": "a", "exactly": exactly("gpu", "ExactCount", 2)},
         {"name": "b", "exactly": exactly("nic", "All", 0)},
