@@ -215,10 +215,12 @@ impl Sync<'_> {
     fn forget_missing_jobs(&mut self) {
         let children: HashSet<&str> =
             self.jobs.iter().map(|job| job.metadata.uid.as_str()).collect();
-        let jobs = self.cx.jobs.indexer();
+        let (jobs, namespace) = (self.cx.jobs.indexer(), &self.cron_job.metadata.namespace);
         let exists = |active: &JobReference| {
             children.contains(active.uid.as_str())
-                || jobs.get(&Request::new(&active.namespace, &active.name)).is_some()
+                || jobs
+                    .get(&Request::new(namespace, &active.name))
+                    .is_some_and(|job| job.uid() == active.uid)
         };
         let missing: Vec<JobReference> =
             self.status.active.iter().filter(|it| !exists(it)).cloned().collect();

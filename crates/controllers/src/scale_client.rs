@@ -127,14 +127,11 @@ impl ScaleClient {
     }
 }
 
-/// The path of an object.
+/// The path of an object in a namespace. A cluster-scoped object is not found there: who may write in a
+/// namespace must not scale objects outside.
 pub(crate) fn object_path(mapping: &Mapping, namespace: &str, name: &str) -> String {
     let (root, resource) = (collection_path(&mapping.kind.group_version()), &mapping.resource);
-    if mapping.is_namespaced {
-        format!("{root}/namespaces/{namespace}/{resource}/{name}")
-    } else {
-        format!("{root}/{resource}/{name}")
-    }
+    format!("{root}/namespaces/{namespace}/{resource}/{name}")
 }
 
 /// The path of a group and version.

@@ -154,6 +154,9 @@ impl State {
         if let Some(account) = self.accounts.get(namespace, name)?.filter(is_same) {
             return Ok(Some(account));
         }
+        if !machinery::names::dns1123_subdomain(name).is_empty() {
+            return Ok(None);
+        }
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}");
         let found: Option<AccountView> = api_requests::get(&self.reader, &path).await?;
         Ok(found.filter(is_same))

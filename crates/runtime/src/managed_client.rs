@@ -78,9 +78,11 @@ pub enum NotCreated {
     EarlierUnknown(String),
 }
 
-/// A client whose writes are fenced, counted, and observed by the informers of `factory`.
+/// A client whose writes are fenced, counted, and observed by the informers of `factory`, which read
+/// objects back by `reader`.
 pub(crate) fn managed(
     service: ApiService,
+    reader: Client,
     requests: &Requests,
     fence: &Fence,
     factory: &Arc<InformerFactory>,
@@ -88,12 +90,11 @@ pub(crate) fn managed(
     entropy: &Entropy,
 ) -> Client {
     let namespace = service.default_namespace().to_owned();
-    let counted = requests.counting(service.clone());
     let state = ManagedState {
         service,
         requests: requests.clone(),
         fence: fence.clone(),
-        cache_updater: CacheUpdater { client: counted, factory: Arc::clone(factory) },
+        cache_updater: CacheUpdater { client: reader, factory: Arc::clone(factory) },
         entropy: entropy.clone(),
         creations: LostCreations::new(clock),
         contention: Contention::new(clock),

@@ -159,7 +159,15 @@ impl Manager {
         let caches = Caches::new(factory, options.namespace.clone(), &cache_tasks);
         let fence = Fence::new(clock);
         Self(Arc::new(ManagerState {
-            client: managed(service, &requests, &fence, &caches.factory, clock, entropy),
+            client: managed(
+                service,
+                counted.clone(),
+                &requests,
+                &fence,
+                &caches.factory,
+                clock,
+                entropy,
+            ),
             raw_client: counted,
             caches,
             fence,
@@ -206,7 +214,8 @@ impl Manager {
     pub fn managed_client(&self, service: impl Into<ApiService>) -> Client {
         let (service, shared) = (service.into(), &self.0);
         let ManagerOptions { clock, entropy, .. } = &shared.options;
-        managed(service, &shared.requests, &shared.fence, &shared.caches.factory, clock, entropy)
+        let (reader, factory) = (shared.raw_client.clone(), &shared.caches.factory);
+        managed(service, reader, &shared.requests, &shared.fence, factory, clock, entropy)
     }
 
     /// A client whose writes are refused like those of [`managed_client`](Self::managed_client), but

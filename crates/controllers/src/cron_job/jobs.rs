@@ -100,15 +100,15 @@ impl Sync<'_> {
         }
     }
 
-    /// Deletes the active Jobs, which are replaced by a new one.
+    /// Deletes the active Jobs, which are replaced by a new one. The status, which its user may write,
+    /// can name any Job: only Jobs of this CronJob are deleted.
     pub(super) async fn delete_active(&mut self) -> Result<(), Failure> {
         for active in self.status.active.clone() {
-            let Some(job) = self.cx.jobs.shared(&active.namespace, &active.name)? else {
-                let message = format!("Get job: jobs.batch {:?} not found", active.name);
-                self.warn("FailedGet", &message);
-                return Err(Failure::transient(message));
-            };
-            self.delete_job(&job.metadata).await?;
+            let own = self.jobs.iter().find(|job| job.metadata.uid == active.uid).cloned();
+            match own {
+                Some(job) => self.delete_job(&job.metadata).await?,
+                None => self.status.remove_active(&active.uid),
+            }
         }
         Ok(())
     }

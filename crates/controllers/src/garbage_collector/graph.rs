@@ -114,25 +114,28 @@ impl Graph {
         dependents.filter_map(|uid| Some((uid, self.nodes.get(&uid)?)))
     }
 
-    /// The different names by which dependents refer to an owner that was not observed, each with the
-    /// namespace of such a dependent.
+    /// The name by which dependents refer to an owner that was not observed, with one dependent in each
+    /// namespace. Dependents that name it otherwise than the first of them are checked on their own:
+    /// their names may be as many as they are.
     pub(super) fn unobserved_owner(&self, uid: Uid) -> Vec<(Arc<OwnerCoordinates>, Arc<Node>)> {
-        let mut found = Vec::<(Arc<OwnerCoordinates>, Arc<Node>)>::new();
         if self.live.contains_key(&uid) {
-            return found;
+            return Vec::new();
         }
+        let mut by_namespace = HashMap::new();
         for (_, node) in self.dependents(uid) {
-            for owner in node.owners_with(uid) {
-                let is_known = found.iter().any(|(coordinates, dependent)| {
-                    *coordinates == owner.coordinates
-                        && dependent.key.namespace() == node.key.namespace()
-                });
-                if !is_known {
-                    found.push((Arc::clone(&owner.coordinates), Arc::clone(node)));
-                }
+            let mut owners = node.owners_with(uid);
+            if let Some(owner) = owners.find(|it| self.is_common_name(uid, &it.coordinates)) {
+                let found = || (Arc::clone(&owner.coordinates), Arc::clone(node));
+                by_namespace.entry(node.key.namespace()).or_insert_with(found);
             }
         }
-        found
+        by_namespace.into_values().collect()
+    }
+
+    /// Whether the first dependent of an owner names it in this way.
+    fn is_common_name(&self, uid: Uid, owner: &OwnerCoordinates) -> bool {
+        let common = self.dependents.get(&uid).and_then(|it| it.coordinates.as_ref());
+        common.is_some_and(|common| **common == *owner)
     }
 
     /// An owner does not exist under this name; the namespace is empty if its kind is cluster-scoped.
@@ -145,6 +148,9 @@ impl Graph {
     ) {
         let OwnerCoordinates { api_version, kind, name, .. } = owner;
         self.absent.insert(OwnerIdentity::named(uid, api_version, kind, namespace, name));
+        if !self.is_common_name(uid, owner) {
+            return;
+        }
         for (dependent, node) in self.dependents(uid) {
             let is_in_scope = namespace.is_empty() || namespace == node.key.namespace();
             if is_in_scope && node.owners_with(uid).any(|it| *it.coordinates == *owner) {
@@ -248,15 +254,19 @@ impl Graph {
     ) {
         let former_links = former.map(Node::links).unwrap_or_default();
         let links = node.map(|node| node.links()).unwrap_or_default();
+        let blocks_in = |links: &[(Uid, bool)], owner: Uid| {
+            let found = links.binary_search_by_key(&owner, |(it, _)| *it);
+            found.ok().map(|index| links[index].1)
+        };
         for (owner, _) in &former_links {
-            if links.iter().all(|(it, _)| it != owner) {
+            if blocks_in(&links, *owner).is_none() {
                 self.unlink(*owner, uid, effects);
             }
         }
         let Some(node) = node else { return };
         for (owner, blocks) in links {
-            match former_links.iter().find(|(it, _)| *it == owner) {
-                Some((_, was_blocking)) if *was_blocking == blocks => {}
+            match blocks_in(&former_links, owner) {
+                Some(was_blocking) if was_blocking == blocks => {}
                 Some(_) => {
                     self.dependents.entry(owner).or_default().insert(uid, blocks);
                     self.let_go_if_unblocked(owner, effects);
@@ -280,7 +290,16 @@ impl Graph {
             dependents.coordinates.get_or_insert_with(|| Arc::clone(&reference.coordinates));
         }
         match self.live.get(&owner) {
-            None => effects.work.push(Work::VerifyOwner(owner)),
+            None => {
+                let namespace = node.key.namespace();
+                let needs_check = |it: &OwnerCoordinates| {
+                    !self.is_common_name(owner, it) || self.is_absent(owner, it, namespace)
+                };
+                if node.owners_with(owner).any(|it| needs_check(&it.coordinates)) {
+                    effects.work.push(Work::Delete(uid));
+                }
+                effects.work.push(Work::VerifyOwner(owner));
+            }
             Some(live) => self.check_reference(owner, *live, (uid, node), effects),
         }
         if self.nodes.get(&owner).is_some_and(|it| it.phase() == Phase::DeletingDependents) {

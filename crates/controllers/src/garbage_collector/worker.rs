@@ -230,13 +230,8 @@ impl GarbageCollector {
         let mut outcome = Outcome::Done;
         for (owner, dependent) in names {
             match self.owner_state(&owner, dependent.key.namespace()).await? {
-                OwnerState::Absent => self.change_graph(|graph, effects| {
-                    // It may have been known to be absent before this dependent was observed.
-                    let dependents = graph
-                        .dependents(uid)
-                        .filter(|(_, node)| graph.is_absent(uid, &owner, node.key.namespace()));
-                    effects.work.extend(dependents.map(|(uid, _)| Work::Delete(uid)));
-                }),
+                // The work for its dependents was added when that became known.
+                OwnerState::Absent => {}
                 OwnerState::Present(_) => outcome = Outcome::Retry,
                 OwnerState::UnknownKind if outcome == Outcome::Done => {
                     outcome = Outcome::UnknownKind;

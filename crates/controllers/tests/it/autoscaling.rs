@@ -205,6 +205,37 @@ async fn a_missing_target_is_reported() {
 }
 
 #[tokio::test]
+async fn a_cluster_scoped_object_is_not_scaled_from_a_namespace() {
+    let plane = start().await;
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let scale =
+        json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
+    let crd = json!({
+        "metadata": {"name": "fleets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Cluster",
+            "names": {"kind": "Fleet", "plural": "fleets"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": schema}, "subresources": {"scale": scale}}],
+        },
+    });
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    plane.create(definitions, &crd).await;
+    let fleets = "/apis/example.com/v1/fleets";
+    plane.until(fleets, |code, _| code == 200).await;
+    let fleet = json!({"apiVersion": "example.com/v1", "kind": "Fleet",
+        "metadata": {"name": "web"}, "spec": {"replicas": 7}});
+    plane.create(fleets, &fleet).await;
+    let target = json!({"apiVersion": "example.com/v1", "kind": "Fleet", "name": "web"});
+    let spec = json!({"maxReplicas": 3, "metrics": [cpu_metric(50)], "scaleTargetRef": target});
+    plane.create(AUTOSCALERS, &json!({"metadata": {"name": "web"}, "spec": spec})).await;
+    until_condition(&plane, "AbleToScale", "FailedGetScale").await;
+    assert_eq!(plane.read(&format!("{fleets}/web")).await["spec"]["replicas"], 7);
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn metrics_are_served_as_by_metrics_server() {
     let plane = start().await;
     create_pod(&plane, "a", "250m").await;

@@ -186,6 +186,29 @@ async fn a_replaced_job_is_deleted() {
 }
 
 #[tokio::test]
+async fn a_status_cannot_make_the_controller_delete_the_jobs_of_others() {
+    let plane = plane().await;
+    plane.create("/api/v1/namespaces", &json!({"metadata": {"name": "other"}})).await;
+    let spec = cron_job(&json!({}))["spec"]["jobTemplate"]["spec"].clone();
+    let job = |name: &str| json!({"metadata": {"name": name}, "spec": spec});
+    let others = "/apis/batch/v1/namespaces/other/jobs";
+    let mut active = Vec::new();
+    for collection in [others, JOBS] {
+        let job = plane.create(collection, &job("precious")).await;
+        let metadata = &job["metadata"];
+        active.push(json!({"kind": "Job", "namespace": metadata["namespace"],
+            "name": "precious", "uid": metadata["uid"]}));
+    }
+    create(&plane, &json!({"concurrencyPolicy": "Replace"})).await;
+    plane.merge(&format!("{REPORT}/status"), &json!({"status": {"active": active}})).await;
+    settle(&plane).await;
+    plane.advance(HOUR);
+    plane.until(JOBS, |_, jobs| names(jobs) == ["precious", job_name(60).as_str()]).await;
+    assert_eq!(names(&plane.read(others).await), ["precious"]);
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn a_late_job_is_not_started_after_its_deadline() {
     let plane = plane().await;
     create(

@@ -112,13 +112,10 @@ impl Node {
     /// The owners, and whether the node blocks their deletion. An owner of several references is
     /// blocked if one of them blocks.
     pub(super) fn links(&self) -> Vec<(Uid, bool)> {
-        let mut links = Vec::<(Uid, bool)>::with_capacity(self.owners.len());
-        for owner in &self.owners {
-            match links.iter_mut().find(|(uid, _)| *uid == owner.uid) {
-                Some((_, blocks)) => *blocks |= owner.blocks,
-                None => links.push((owner.uid, owner.blocks)),
-            }
-        }
+        let links = self.owners.iter().map(|owner| (owner.uid, owner.blocks));
+        let mut links: Vec<(Uid, bool)> = links.collect();
+        links.sort_unstable_by_key(|(uid, blocks)| (*uid, !blocks));
+        links.dedup_by_key(|(uid, _)| *uid);
         links
     }
 }

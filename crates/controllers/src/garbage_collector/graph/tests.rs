@@ -173,3 +173,27 @@ fn a_resource_that_is_not_served_leaves_its_dependents_undecided() {
     let node = fixture.graph.node(Uid::of("child")).unwrap();
     assert!(!fixture.graph.are_owners_absent(node));
 }
+
+#[test]
+fn dependents_that_name_an_absent_owner_differently_are_checked_one_by_one() {
+    let mut fixture = fixture();
+    let named = |name: &str| {
+        let mut relations = owned_by(&[("absent", false)]).unwrap();
+        name.clone_into(&mut relations.owners[0].name);
+        Some(relations)
+    };
+    let mut work = 0;
+    for index in 0..1000 {
+        work += fixture.observe(&format!("d{index}"), named(&format!("n{index}"))).len();
+    }
+    let mut effects = Effects::default();
+    let names = fixture.graph.unobserved_owner(Uid::of("absent"));
+    for (owner, dependent) in &names {
+        let namespace = dependent.key.namespace();
+        fixture.graph.mark_absent(Uid::of("absent"), owner, namespace, &mut effects);
+    }
+    assert_eq!((names.len(), effects.work.len()), (1, 1));
+    assert!(work <= 2000, "each is checked once, and the owner is verified: {work}");
+    let known = fixture.observe("late", named("n0"));
+    assert!(known.contains(&Work::Delete(Uid::of("late"))), "the owner is known to be absent");
+}
