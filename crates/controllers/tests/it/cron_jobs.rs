@@ -306,13 +306,17 @@ async fn a_missing_job_is_forgotten() {
     plane.stop().await;
 }
 
-/// A node that runs each pod for no time. It never ends: a watch ends after less than an hour.
+/// A node that runs each pod for no time. It never ends: a watch, which ends after less than an hour,
+/// is resumed.
 async fn run_pods(client: testenv::Client) -> Infallible {
-    let path = format!("{PODS}?watch=true&allowWatchBookmarks=false");
+    let pods = client.read(PODS).await;
+    let mut version = pods["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     loop {
+        let path = format!("{PODS}?watch=true&resourceVersion={version}");
         let mut watch = client.watch(&path).await;
         while let Some((event_type, pod)) = watch.next().await {
-            if event_type == "ADDED" && pod["status"]["phase"] == "Pending" {
+            pod["metadata"]["resourceVersion"].as_str().unwrap().clone_into(&mut version);
+            if event_type == "ADDED" {
                 let path = format!("{PODS}/{}/status", pod["metadata"]["name"].as_str().unwrap());
                 client.merge(&path, &json!({"status": {"phase": "Succeeded"}})).await;
             }
