@@ -202,7 +202,7 @@ async fn a_status_cannot_make_the_controller_delete_the_jobs_of_others() {
     create(&plane, &json!({"concurrencyPolicy": "Replace"})).await;
     plane.merge(&format!("{REPORT}/status"), &json!({"status": {"active": active}})).await;
     settle(&plane).await;
-    plane.advance(HOUR);
+    plane.advance(HOUR + Duration::from_millis(100));
     plane.until(JOBS, |_, jobs| names(jobs) == ["precious", job_name(60).as_str()]).await;
     assert_eq!(names(&plane.read(others).await), ["precious"]);
     plane.stop().await;
