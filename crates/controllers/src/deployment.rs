@@ -82,7 +82,7 @@ fn start(cx: &ControllerContext) {
     let controller = Controller::for_::<Deployment>()
         .named(cx.name)
         .owns::<ReplicaSet>()
-        .watches::<ReplicaSet>(adopters(deployments.indexer()))
+        .watches::<ReplicaSet>(adoption::adopters(deployments.indexer()))
         .watches::<Pod>(waiting_deployments(sets.indexer()))
         .when(runtime::Predicate::custom(|event| {
             matches!(event, runtime::informer::ObjectEvent::Deleted { .. })
@@ -90,24 +90,6 @@ fn start(cx: &ControllerContext) {
         .workers(WORKERS)
         .reconcile(reconcile, context);
     cx.manager.add(controller);
-}
-
-/// Maps a ReplicaSet without a controller to the Deployments that select it.
-fn adopters(deployments: &Arc<Indexer>) -> Mapper {
-    let deployments = Arc::clone(deployments);
-    Mapper::custom(move |set| {
-        if deployments.is_empty() || !adoption::is_orphan(set) {
-            return Vec::new();
-        }
-        let labels = set.labels();
-        let selects = |item: &Item| {
-            let view = item.decode::<DeploymentView>().ok();
-            let selector = view.and_then(|it| LabelSelector::from_value(&it.spec.selector).ok());
-            selector.is_some_and(|it| it.matches(|key| labels.get(key).map(String::as_str)))
-        };
-        let found = deployments.list_namespace(set.namespace());
-        found.iter().filter(|item| selects(item)).map(|item| item.key().clone()).collect()
-    })
 }
 
 /// Maps a deleted pod to its Deployment, which may wait for the end of its old pods.

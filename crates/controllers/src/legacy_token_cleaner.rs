@@ -93,7 +93,7 @@ struct Cleaner {
 
 /// What is to be done about a secret.
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum TokenAction {
     Keep,
     Invalidate,
     Delete,
@@ -147,8 +147,8 @@ impl Cleaner {
         mounted: &mut BTreeMap<String, BTreeSet<String>>,
     ) -> Result<(), Failure> {
         let Metadata { namespace, name, uid, resource_version, .. } = &secret.metadata;
-        let verdict = verdict(&secret.metadata, now);
-        if verdict == Verdict::Keep || !self.is_referenced(&secret.metadata)? {
+        let action = action_for(&secret.metadata, now);
+        if action == TokenAction::Keep || !self.is_referenced(&secret.metadata)? {
             return Ok(());
         }
         if !mounted.contains_key(namespace) {
@@ -162,7 +162,7 @@ impl Cleaner {
             return Ok(());
         }
         let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
-        let result = if verdict == Verdict::Invalidate {
+        let result = if action == TokenAction::Invalidate {
             let patch = json!({"metadata": {"uid": uid, "labels": {INVALID_SINCE: date(now)}}});
             api_requests::merge::<IgnoredAny>(&self.client, &path, &patch).await
         } else {
@@ -189,7 +189,7 @@ impl Cleaner {
 }
 
 /// Decides by the times of a secret.
-fn verdict(secret: &Metadata, now: Timestamp) -> Verdict {
+fn action_for(secret: &Metadata, now: Timestamp) -> TokenAction {
     let limit = Timestamp::from_seconds(now.seconds() - UNUSED_TIME.as_secs().cast_signed());
     let used_limit = date(limit);
     let label = |key: &str| secret.labels.get(key).map(String::as_str);
@@ -200,12 +200,12 @@ fn verdict(secret: &Metadata, now: Timestamp) -> Verdict {
     // A date that cannot be read says nothing.
     let is_used = label(LAST_USED).is_some_and(|it| start_of(it).is_none() || *it >= *used_limit);
     if is_new || is_used || secret.is_deleting() {
-        return Verdict::Keep;
+        return TokenAction::Keep;
     }
     match label(INVALID_SINCE).filter(|it| start_of(it).is_some()) {
-        None => Verdict::Invalidate,
-        Some(since) if *since >= *used_limit => Verdict::Keep,
-        Some(_) => Verdict::Delete,
+        None => TokenAction::Invalidate,
+        Some(since) if *since >= *used_limit => TokenAction::Keep,
+        Some(_) => TokenAction::Delete,
     }
 }
 
@@ -259,15 +259,15 @@ mod tests {
     #[test]
     fn a_token_is_invalid_after_a_year_without_a_use_and_deleted_after_another() {
         let now = start_of("2026-01-02").unwrap();
-        let of = |created: &str, labels: &[(&str, &str)]| verdict(&secret(created, labels), now);
-        assert_eq!(of("2025-06-01", &[]), Verdict::Keep, "it is new");
-        assert_eq!(of("2024-01-01", &[]), Verdict::Invalidate);
-        assert_eq!(of("2024-01-01", &[(LAST_USED, "2025-01-02")]), Verdict::Keep);
-        assert_eq!(of("2024-01-01", &[(LAST_USED, "2025-01-01")]), Verdict::Invalidate);
-        assert_eq!(of("2024-01-01", &[(LAST_USED, "lately")]), Verdict::Keep);
-        assert_eq!(of("2024-01-01", &[(INVALID_SINCE, "2025-01-02")]), Verdict::Keep);
-        assert_eq!(of("2024-01-01", &[(INVALID_SINCE, "2025-01-01")]), Verdict::Delete);
-        assert_eq!(of("2024-01-01", &[(INVALID_SINCE, "?")]), Verdict::Invalidate);
+        let of = |created: &str, labels: &[(&str, &str)]| action_for(&secret(created, labels), now);
+        assert_eq!(of("2025-06-01", &[]), TokenAction::Keep, "it is new");
+        assert_eq!(of("2024-01-01", &[]), TokenAction::Invalidate);
+        assert_eq!(of("2024-01-01", &[(LAST_USED, "2025-01-02")]), TokenAction::Keep);
+        assert_eq!(of("2024-01-01", &[(LAST_USED, "2025-01-01")]), TokenAction::Invalidate);
+        assert_eq!(of("2024-01-01", &[(LAST_USED, "lately")]), TokenAction::Keep);
+        assert_eq!(of("2024-01-01", &[(INVALID_SINCE, "2025-01-02")]), TokenAction::Keep);
+        assert_eq!(of("2024-01-01", &[(INVALID_SINCE, "2025-01-01")]), TokenAction::Delete);
+        assert_eq!(of("2024-01-01", &[(INVALID_SINCE, "?")]), TokenAction::Invalidate);
     }
 
     #[test]

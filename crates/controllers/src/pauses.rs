@@ -16,13 +16,13 @@ pub(crate) struct Pauses {
     clock: Clock,
     for_each_dependent: Duration,
     /// When the pauses began, and how long they are.
-    pauses: Mutex<HashMap<Request, (ClockInstant, Duration)>>,
+    by_key: Mutex<HashMap<Request, (ClockInstant, Duration)>>,
 }
 
 impl Pauses {
     /// Pauses that are as long as the number of dependents times this duration.
     pub(crate) fn new(clock: &Clock, for_each_dependent: Duration) -> Self {
-        Self { clock: clock.clone(), for_each_dependent, pauses: Mutex::default() }
+        Self { clock: clock.clone(), for_each_dependent, by_key: Mutex::default() }
     }
 
     /// Begins a pause after a reconcile of an object with this number of dependents.
@@ -52,7 +52,7 @@ impl Pauses {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Request, (ClockInstant, Duration)>> {
-        self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -175,6 +175,7 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
     let owner = PodOwner { metadata: &set.metadata, reference };
     let mut pods = cx.claim_pods(&set, &owner, &selector).await?;
     let mut failed = None;
+    let mut is_unfinished = false;
     if !set.metadata.is_deleting() {
         let wanted = set.replicas();
         let active = pods.iter().filter(|pod| pod.is_active()).count();
@@ -182,6 +183,10 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
             failed = cx.manage(&set, &owner, &pods, wanted).await.err();
             // The cache shows what was created and deleted.
             pods = cx.claim_pods(&set, &owner, &selector).await?;
+            let now_active = pods.iter().filter(|pod| pod.is_active()).count();
+            // More than a burst. Without progress, as in a namespace that is being deleted, the set
+            // waits for a change.
+            is_unfinished = now_active != wanted && now_active != active;
         }
     }
     let status = SetStatus::of(&set, &pods, cx.kind.counts_terminating, failed.as_ref(), &cx.clock);
@@ -189,9 +194,7 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
     if let Some(error) = failed {
         return Err(error.into());
     }
-    let remaining = pods.iter().filter(|pod| pod.is_active()).count().abs_diff(set.replicas());
-    if remaining > 0 && !set.metadata.is_deleting() {
-        // More than a burst.
+    if is_unfinished {
         return Ok(Action::RequeueAfter(Duration::ZERO));
     }
     cx.pauses.begin(&request, pods.len());

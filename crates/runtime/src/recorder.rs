@@ -116,6 +116,7 @@ impl Recorder {
             correlator: Correlator::default(),
             clock: clock.clone(),
             entropy: entropy.clone(),
+            last_number: entropy.below(1 << NUMBER_BITS),
             dropped: Arc::clone(&dropped),
         };
         let stop = tasks.shutdown();
@@ -178,8 +179,14 @@ struct Writer {
     correlator: Correlator,
     clock: Clock,
     entropy: Entropy,
+    /// Distinguishes events of the same time.
+    last_number: u64,
     dropped: Arc<AtomicU64>,
 }
+
+/// The bits of an event's name that are not its time. The first number of a recorder is random, so
+/// that the names of different recorders differ.
+const NUMBER_BITS: u32 = 20;
 
 impl Writer {
     /// Runs until all recorders are dropped, or `stop`. After `stop`, queued events are written for
@@ -297,8 +304,16 @@ impl Writer {
         Api::namespaced(self.client.clone(), namespace(&new_event.regarding))
     }
 
+    /// A suffix that grows with the time, so that the events of an object are listed in their order.
+    fn name_suffix(&mut self, at: Timestamp) -> u64 {
+        self.last_number = (self.last_number + 1) % (1 << NUMBER_BITS);
+        let seconds = u64::try_from(at.seconds()).unwrap_or_default();
+        let fraction = (u64::from(at.nanos()) << 12) / 1_000_000_000;
+        (seconds << 12 | fraction) << NUMBER_BITS | self.last_number
+    }
+
     fn event(
-        &self,
+        &mut self,
         new_event: &NewEvent,
         message: &str,
         Occurrences { count, first }: Occurrences,
@@ -309,7 +324,7 @@ impl Writer {
             new_event.regarding.name.as_deref().unwrap_or("unknown").chars().take(236).collect();
         Event {
             metadata: ObjectMeta {
-                name: Some(format!("{object_name}.{:016x}", self.entropy.next_u64())),
+                name: Some(format!("{object_name}.{:016x}", self.name_suffix(new_event.at))),
                 namespace: Some(namespace(&new_event.regarding).to_owned()),
                 ..ObjectMeta::default()
             },

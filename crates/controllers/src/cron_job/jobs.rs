@@ -101,7 +101,7 @@ impl Sync<'_> {
     }
 
     /// Deletes the active Jobs, which are replaced by a new one. The status, which its user may write,
-    /// can name any Job: only Jobs of this CronJob are deleted.
+    /// can name any Job: only its own Jobs are deleted.
     pub(super) async fn delete_active(&mut self) -> Result<(), Failure> {
         for active in self.status.active.clone() {
             let own = self.jobs.iter().find(|job| job.metadata.uid == active.uid).cloned();

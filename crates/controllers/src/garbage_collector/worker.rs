@@ -230,13 +230,12 @@ impl GarbageCollector {
         let mut outcome = Outcome::Done;
         for (owner, dependent) in names {
             match self.owner_state(&owner, dependent.key.namespace()).await? {
-                // The work for its dependents was added when that became known.
-                OwnerState::Absent => {}
                 OwnerState::Present(_) => outcome = Outcome::Retry,
                 OwnerState::UnknownKind if outcome == Outcome::Done => {
                     outcome = Outcome::UnknownKind;
                 }
-                OwnerState::Invalid | OwnerState::UnknownKind => {}
+                // The work for dependents of an absent owner was added when that became known.
+                OwnerState::Absent | OwnerState::Invalid | OwnerState::UnknownKind => {}
             }
         }
         Ok(outcome)

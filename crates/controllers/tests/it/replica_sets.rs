@@ -193,3 +193,31 @@ async fn an_idle_plane_is_not_written_to() {
     assert_eq!(names(&plane.read(EVENTS).await).len(), 2);
     plane.stop().await;
 }
+
+#[tokio::test]
+async fn a_set_in_a_namespace_that_is_being_deleted_waits_for_a_change() {
+    let plane = plane().await;
+    let path = "/api/v1/namespaces/gone";
+    plane.create("/api/v1/namespaces", &json!({"metadata": {"name": "gone"}})).await;
+    let sets = "/apis/apps/v1/namespaces/gone/replicasets";
+    plane.create(sets, &set(0)).await;
+    let web = format!("{sets}/web");
+    until_replicas(&plane, &web, 0).await;
+    plane.delete(path).await;
+    plane.merge(&web, &json!({"spec": {"replicas": 2}})).await;
+    until_replicas(&plane, &web, 0).await;
+    let reconciles = || {
+        let text = plane.controllers().manager().metrics_text();
+        let lines = text.lines().filter(|line| {
+            line.starts_with("controller_runtime_reconcile_total") && line.contains("\"replicaset")
+        });
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum::<u64>()
+    };
+    let before = reconciles();
+    for _ in 0..100 {
+        plane.read(&web).await;
+        tokio::task::yield_now().await;
+    }
+    assert!(before > 0 && reconciles() - before <= 2, "{before} and then {}", reconciles());
+    plane.stop().await;
+}

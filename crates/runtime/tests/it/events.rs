@@ -44,6 +44,23 @@ fn refused_recorder(plane: &Plane, code: u16, times: u32) -> (Recorder, Arc<Atom
 }
 
 #[tokio::test]
+async fn the_events_of_an_object_are_listed_in_their_order() {
+    let plane = Plane::start().await;
+    let map = map(&plane).await;
+    let recorder = recorder(&plane, plane.client.clone());
+    let reasons = ["Scheduled", "Pulled", "Created", "Started"];
+    for reason in reasons {
+        recorder.record(&map, EventType::Normal, reason, "a step");
+        plane.clock.advance(Duration::from_millis(1));
+    }
+    let events = plane.api::<Event>();
+    until_any(&events, "reason=Started", |_| true).await;
+    let listed = events.list(&ListParams::default().fields(ABOUT)).await.unwrap();
+    let listed: Vec<_> = listed.items.into_iter().filter_map(|it| it.reason).collect();
+    assert_eq!(listed, reasons);
+}
+
+#[tokio::test]
 async fn a_repeated_event_is_counted() {
     let plane = Plane::start().await;
     let map = map(&plane).await;
