@@ -102,8 +102,6 @@ fn a_script_that_expands_too_many_bytes_is_not_understood() {
 
 #[test]
 fn a_script_that_needs_too_many_steps_is_not_understood() {
-    let calls_itself_twice = "sh -c \"$A\"; sh -c \"$A\"";
-    assert_eq!(follow("sh -c \"$A\"", calls_itself_twice, 0), None);
     // Words that are empty, and commands without words, count in each round.
     let rounds = |count: u32, body: &str| {
         let next = |i| format!("elif [ ! -e /{i} ]; then touch /{i};\n");
@@ -181,7 +179,8 @@ fn a_namespace_cannot_make_the_files_of_another_one_be_forgotten() {
     assert!(!touch(&files, "victim", "v-1", "/victim", "/data/mark"));
     assert!(!touch(&files, "attacker", "a-1", "/attacker", "/data/mark"));
     for pod in 0..30 {
-        let paths: String = (0..500).map(|i| format!("/data/{pod}-{i} ")).collect();
+        let path = |i| format!("/data/{pod}-{i} ");
+        let paths: String = (0..500).map(path).collect();
         touch(&files, "attacker", &format!("b-{pod}"), &format!("/pod-{pod}"), &paths);
     }
     assert!(touch(&files, "victim", "v-2", "/victim", "/data/mark"));
