@@ -6,11 +6,13 @@
 mod shell;
 mod node_files;
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::pod_view::{Container, EnvVar, PodView};
 pub(crate) use node_files::NodeFiles;
-use shell::{Machine, Stop};
+use shell::{Budget, Machine, Stop};
 
 /// Images whose process serves until it is stopped.
 const SERVERS: [&str; 12] = [
@@ -30,6 +32,9 @@ const SERVERS: [&str; 12] = [
 
 /// The largest number of earlier runs that are repeated for the sake of the files that they left.
 const MAX_REPEATED_RUNS: u32 = 100;
+
+/// The number of mounts of a container, and of volumes of a pod, that may have files; the first ones.
+const MAX_VOLUMES: usize = 100;
 
 /// What becomes of the process of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,19 +65,36 @@ pub(crate) fn process(
     if command.is_empty() {
         return is_server(&container.image).then_some(Process::ENDLESS);
     }
-    let variable = |name: &str| variable(pod, container, name);
+    let environment = OnceCell::new();
+    let variable =
+        |name: &str| variable(pod, environment.get_or_init(|| variables_by_name(container)), name);
     let id = pod.container_id(&container.name, restarts);
     let mut files = node_files.visible(pod, container, &id);
+    let spec = &pod.spec;
+    let all = [&spec.containers, &spec.init_containers, &spec.ephemeral_containers];
+    let mut budget = Budget::for_one_of(all.map(Vec::len).iter().sum());
+    let mounts = || container.volume_mounts.iter().take(MAX_VOLUMES);
     // Other files on volumes are those that the earlier runs have left.
+    let mut is_affordable = true;
     for _ in 0..restarts.min(MAX_REPEATED_RUNS) {
-        run(&command, &mut Machine::new(&variable, &mut files));
-        files.retain(|path| container.volume_mounts.iter().any(|it| it.contains(path)));
-        if files.is_empty() {
+        let before = files.len();
+        run(&command, &mut Machine::new(&variable, &mut files, &mut budget));
+        is_affordable &= budget.take_steps(files.len() * mounts().len()).is_ok();
+        if !is_affordable {
+            break;
+        }
+        files.retain(|path| mounts().any(|it| it.contains(path)));
+        // No run removes files. One that adds none is like those that follow it.
+        if files.len() == before {
             break;
         }
     }
-    let known = run(&command, &mut Machine::new(&variable, &mut files));
-    node_files.add(pod, container, &id, &files);
+    let known = run(&command, &mut Machine::new(&variable, &mut files, &mut budget));
+    is_affordable &= budget.take_steps(files.len() * mounts().len()).is_ok();
+    if is_affordable {
+        node_files.add(pod, container, &id, &files);
+    }
+    let known = known.filter(|_| is_affordable);
     let is_server = container.command.is_empty() && is_server(&container.image);
     known.or(is_server.then_some(Process::ENDLESS))
 }
@@ -93,10 +115,14 @@ fn is_server(image: &str) -> bool {
     SERVERS.contains(&name)
 }
 
+/// The environment variables of a container; of those with the same name the first.
+fn variables_by_name(container: &Container) -> HashMap<&str, &EnvVar> {
+    container.env.iter().rev().map(|it| (it.name.as_str(), it)).collect()
+}
+
 /// The value of an environment variable, if it is known without looking at other objects.
-fn variable(pod: &PodView, container: &Container, name: &str) -> Option<String> {
-    let Some(EnvVar { value, value_from, .. }) = container.env.iter().find(|it| it.name == name)
-    else {
+fn variable(pod: &PodView, environment: &HashMap<&str, &EnvVar>, name: &str) -> Option<String> {
+    let Some(EnvVar { value, value_from, .. }) = environment.get(name) else {
         return (name == "HOSTNAME").then(|| pod.metadata.name.clone());
     };
     let Some(source) = value_from else { return Some(value.clone()) };
@@ -120,3 +146,6 @@ fn variable(pod: &PodView, container: &Container, name: &str) -> Option<String> 
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod limit_tests;

@@ -7,6 +7,12 @@ use serde_json::Value;
 
 use crate::text_reader;
 
+/// The depth of parentheses, pipes and alternatives.
+const MAX_DEPTH: usize = 50;
+
+/// The number of terms and of parts of paths, which are nested too.
+const MAX_PARTS: usize = 250;
+
 /// See the [module documentation](self).
 #[derive(Debug)]
 pub(crate) struct Query(Filter);
@@ -41,7 +47,7 @@ enum Operator {
 impl Query {
     /// Parses a query.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let mut parser = Parser { rest: text };
+        let mut parser = Parser { rest: text, depth: 0, parts: 0 };
         let filter = parser.pipe()?;
         parser.skip_spaces();
         if !parser.rest.is_empty() {
@@ -160,10 +166,16 @@ impl Operator {
 
 struct Parser<'a> {
     rest: &'a str,
+    depth: usize,
+    parts: usize,
 }
 
 impl Parser<'_> {
     fn pipe(&mut self) -> Result<Filter, String> {
+        self.nested(Self::one_pipe)
+    }
+
+    fn one_pipe(&mut self) -> Result<Filter, String> {
         let first = self.alternative()?;
         if !self.take("|") {
             return Ok(first);
@@ -172,6 +184,10 @@ impl Parser<'_> {
     }
 
     fn alternative(&mut self) -> Result<Filter, String> {
+        self.nested(Self::one_alternative)
+    }
+
+    fn one_alternative(&mut self) -> Result<Filter, String> {
         let first = self.or()?;
         if !self.take("//") {
             return Ok(first);
@@ -213,7 +229,24 @@ impl Parser<'_> {
         Ok(left)
     }
 
+    fn nested(&mut self, parse: fn(&mut Self) -> Result<Filter, String>) -> Result<Filter, String> {
+        // Each level is a pipe and an alternative.
+        if self.depth == 2 * MAX_DEPTH {
+            return Err("the query is nested too deeply".to_owned());
+        }
+        self.depth += 1;
+        let filter = parse(self);
+        self.depth -= 1;
+        filter
+    }
+
+    fn count_part(&mut self) -> Result<(), String> {
+        self.parts += 1;
+        if self.parts > MAX_PARTS { Err("the query is too long".to_owned()) } else { Ok(()) }
+    }
+
     fn term(&mut self) -> Result<Filter, String> {
+        self.count_part()?;
         self.skip_spaces();
         let filter = match self.rest.chars().next() {
             Some('.') => {
@@ -263,6 +296,7 @@ impl Parser<'_> {
             }
             let has_bracket = self.rest.starts_with('[') || self.rest.starts_with(".[");
             if has_bracket {
+                self.count_part()?;
                 self.rest = self.rest.trim_start_matches('.').trim_start_matches('[');
                 self.skip_spaces();
                 filter = match self.rest.chars().next() {
@@ -284,6 +318,7 @@ impl Parser<'_> {
             }
             let Some(rest) = self.rest.strip_prefix('.') else { return Ok(filter) };
             self.rest = rest;
+            self.count_part()?;
             let name = if self.rest.starts_with('"') {
                 text_reader::quoted(&mut self.rest)?
             } else {
@@ -352,6 +387,34 @@ mod tests {
         check(".status.missing // \"none\"", &json!(["none"]));
         check(".status.conditions | length", &json!([2]));
         check(".status.conditions[1].type", &json!(["Initialized"]));
+    }
+
+    #[test]
+    fn queries_that_are_nested_too_deeply_are_refused() {
+        let parse = |levels: usize, before: &str, after: &str| {
+            let query = before.repeat(levels) + "." + &after.repeat(levels);
+            Query::parse(&query).map(|query| query.results(&Value::Null))
+        };
+        for (before, after) in [
+            ("(", ")"),
+            ("select(", ")"),
+            (". | ", ""),
+            (". // ", ""),
+            (". and ", ""),
+            (". or ", ""),
+            (".a", ""),
+            ("", "[0]"),
+            ("", "[]"),
+            ("", "[\"a\"]"),
+        ] {
+            let error = parse(100_000, before, after).unwrap_err();
+            assert!(error.starts_with("the query is "), "{before}: {error}");
+            if before != ".a" {
+                parse(40, before, after).unwrap();
+            }
+        }
+        Query::parse(&".a".repeat(40)).unwrap();
+        Query::parse(&"(".repeat(100_000)).unwrap_err();
     }
 
     #[test]

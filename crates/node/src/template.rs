@@ -262,6 +262,30 @@ mod tests {
     }
 
     #[test]
+    fn templates_that_are_nested_too_deeply_are_refused() {
+        for (before, inner, after) in [
+            ("{{ if true }}", "a", "{{ end }}"),
+            ("{{ with 1 }}", "a", "{{ end }}"),
+            ("{{ range 1 }}", "a", "{{ end }}"),
+            ("{{ if false }}{{ else }}", "a", "{{ end }}"),
+            ("{{ range 0 }}{{ else }}", "a", "{{ end }}"),
+        ] {
+            let nested = |levels| before.repeat(levels) + inner + &after.repeat(levels);
+            check(&nested(50), "a");
+            for levels in [51, 100_000] {
+                let error = Template::parse(&nested(levels)).unwrap_err();
+                assert_eq!(error, "the template is nested too deeply", "{before}");
+            }
+        }
+        let nested = |levels| format!("{{{{ {}`a`{} }}}}", "(".repeat(levels), ")".repeat(levels));
+        check(&nested(50), "a");
+        for levels in [51, 100_000] {
+            let error = Template::parse(&nested(levels)).unwrap_err();
+            assert_eq!(error, "the template is nested too deeply");
+        }
+    }
+
+    #[test]
     fn fields_variables_and_pipelines_are_evaluated() {
         check("a {{ .metadata.name }} b", "a p b");
         check("{{ .metadata.name | Quote }}", "\"p\"");

@@ -3,23 +3,30 @@
 //! Understood are `sleep`, `true`, `false`, `:`, `exit`, `exec`, `echo`, `printf`, `test`, `[`, `[[`,
 //! `expr` and `touch`, joined by `;`, `&&` and `||`, in `if`, `while` and `until`, with quotes,
 //! variables and `$(…)`. Files exist if the script has made them. With anything else the command as a
-//! whole is [not understood](Stop::NotUnderstood).
+//! whole is [not understood](Stop::NotUnderstood), as it is if it is too long, too deep, or needs more
+//! than its [`Budget`].
 
 mod parser;
+mod budget;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+pub(super) use budget::Budget;
 use parser::{Command, Joint, List, Part, Simple, Word};
 
-/// A loop that has run so often is taken for an endless one.
-const MAX_ROUNDS: u32 = 1_000;
-
-/// The number of commands after which a script is not followed any further.
-const MAX_COMMANDS: u32 = 10_000;
+/// The number of bytes of a script.
+const MAX_SCRIPT: usize = 16 * 1024;
 
 /// The depth of scripts within scripts.
 const MAX_DEPTH: u32 = 16;
+
+/// The depth of commands within commands, in one script or in several.
+const MAX_NESTING: u32 = 50;
+
+/// The number of bytes of a path, as in Linux.
+pub(super) const MAX_PATH: usize = 4_096;
 
 /// Why a script has ended before its last command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,34 +45,37 @@ pub(super) struct Machine<'a> {
     pub elapsed: Duration,
     variable: &'a dyn Fn(&str) -> Option<String>,
     files: &'a mut BTreeSet<String>,
-    output: String,
-    commands: u32,
+    budget: &'a mut Budget,
+    /// The output so far; kept only in `$(…)`.
+    output: Option<String>,
     depth: u32,
+    nesting: u32,
 }
 
 impl<'a> Machine<'a> {
-    /// A machine with these variables and files.
+    /// A machine with these variables and files, and this budget.
     pub(super) fn new(
         variable: &'a dyn Fn(&str) -> Option<String>,
         files: &'a mut BTreeSet<String>,
+        budget: &'a mut Budget,
     ) -> Self {
-        let (elapsed, output) = (Duration::ZERO, String::new());
-        Self { elapsed, variable, files, output, commands: 0, depth: 0 }
+        let elapsed = Duration::ZERO;
+        Self { elapsed, variable, files, budget, output: None, depth: 0, nesting: 0 }
     }
 
     /// Follows a command without a shell. Returns its exit code.
     pub(super) fn execute(&mut self, words: &[&str]) -> Result<i32, Stop> {
-        self.commands += 1;
+        self.budget.take_steps(1 + words.len())?;
         let [path, arguments @ ..] = words else { return Ok(0) };
-        if self.commands > MAX_COMMANDS {
-            return Err(Stop::NotUnderstood);
-        }
         match path.rsplit('/').next().unwrap_or_default() {
             "true" | ":" => Ok(0),
             "false" => Ok(1),
             "sleep" => self.sleep(arguments),
             "echo" | "printf" => {
-                self.output.push_str(&arguments.join(" "));
+                if let Some(output) = &mut self.output {
+                    self.budget.take_bytes(arguments.iter().map(|it| it.len() + 1).sum())?;
+                    output.push_str(&arguments.join(" "));
+                }
                 Ok(0)
             }
             "test" => self.test(arguments).map(exit_code),
@@ -79,7 +89,9 @@ impl<'a> Machine<'a> {
             }
             "expr" => self.expr(arguments),
             "touch" if arguments.iter().all(|it| !it.starts_with('-')) => {
-                self.files.extend(arguments.iter().map(|&path| path.to_owned()));
+                for path in arguments {
+                    self.touch(path)?;
+                }
                 Ok(0)
             }
             "sh" | "ash" | "bash" | "dash" => match arguments {
@@ -92,10 +104,10 @@ impl<'a> Machine<'a> {
 
     /// Follows a script in a shell of its own.
     fn script(&mut self, script: &str) -> Result<i32, Stop> {
-        if self.depth == MAX_DEPTH {
+        if self.depth == MAX_DEPTH || script.len() > MAX_SCRIPT {
             return Err(Stop::NotUnderstood);
         }
-        let list = parser::parse(script).ok_or(Stop::NotUnderstood)?;
+        let list = parser::parse(script, self.budget)?;
         self.depth += 1;
         let ended = self.list(&list);
         self.depth -= 1;
@@ -122,6 +134,17 @@ impl<'a> Machine<'a> {
 
     /// Follows a command; `last` is the exit code of the one before it.
     fn command(&mut self, command: &Command, last: i32) -> Result<i32, Stop> {
+        if self.nesting == MAX_NESTING {
+            return Err(Stop::NotUnderstood);
+        }
+        self.nesting += 1;
+        let ended = self.nested_command(command, last);
+        self.nesting -= 1;
+        ended
+    }
+
+    fn nested_command(&mut self, command: &Command, last: i32) -> Result<i32, Stop> {
+        self.budget.take_steps(1)?;
         match command {
             Command::Simple(simple) => self.simple(simple, last),
             Command::Not(command) => Ok(exit_code(self.command(command, last)? != 0)),
@@ -134,15 +157,17 @@ impl<'a> Machine<'a> {
                 }
                 otherwise.as_ref().map_or(Ok(0), |list| self.list(list))
             }
-            Command::While { condition, body, ends_on_success } => {
-                for _ in 0..MAX_ROUNDS {
-                    if (self.list(condition)? == 0) == *ends_on_success {
-                        return Ok(0);
-                    }
-                    self.list(body)?;
+            Command::While { condition, body, ends_on_success } => loop {
+                let files = self.files.len();
+                if (self.list(condition)? == 0) == *ends_on_success {
+                    return Ok(0);
                 }
-                Err(Stop::Endless)
-            }
+                self.list(body)?;
+                // Only files can make a round differ from the one before, and none is removed.
+                if self.files.len() == files {
+                    return Err(Stop::Endless);
+                }
+            },
         }
     }
 
@@ -154,7 +179,7 @@ impl<'a> Machine<'a> {
         for target in &simple.targets {
             let path = self.expand(target)?.ok_or(Stop::NotUnderstood)?;
             if !path.starts_with("/dev/") {
-                self.files.insert(path);
+                self.touch(&path)?;
             }
         }
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -170,22 +195,34 @@ impl<'a> Machine<'a> {
         }
     }
 
+    fn touch(&mut self, path: &str) -> Result<(), Stop> {
+        if path.len() > MAX_PATH {
+            return Err(Stop::NotUnderstood);
+        }
+        self.budget.take_bytes(path.len())?;
+        self.files.insert(path.to_owned());
+        Ok(())
+    }
+
     /// The text of a word; `None` if it is empty and not quoted, so that there is no such word.
     fn expand(&mut self, word: &Word) -> Result<Option<String>, Stop> {
         let mut text = String::new();
         for part in &word.parts {
-            match part {
-                Part::Text(part) => text.push_str(part),
+            self.budget.take_steps(1)?;
+            let expanded = match part {
+                Part::Text(part) => Cow::Borrowed(part.as_str()),
                 Part::Variable(name) => {
-                    text.push_str(&(self.variable)(name).ok_or(Stop::NotUnderstood)?);
+                    Cow::Owned((self.variable)(name).ok_or(Stop::NotUnderstood)?)
                 }
                 Part::Output(script) => {
-                    let before = std::mem::take(&mut self.output);
+                    let before = self.output.replace(String::new());
                     self.script(script)?;
                     let output = std::mem::replace(&mut self.output, before);
-                    text.push_str(output.trim_end());
+                    Cow::Owned(output.unwrap_or_default().trim_end().to_owned())
                 }
-            }
+            };
+            self.budget.take_bytes(expanded.len())?;
+            text.push_str(&expanded);
         }
         Ok((word.is_quoted || !text.is_empty()).then_some(text))
     }
@@ -204,11 +241,15 @@ impl<'a> Machine<'a> {
         Ok(0)
     }
 
-    fn test(&self, arguments: &[&str]) -> Result<bool, Stop> {
+    fn test(&self, mut arguments: &[&str]) -> Result<bool, Stop> {
+        let mut is_negated = false;
+        while let ["!", condition @ ..] = arguments {
+            arguments = condition;
+            is_negated = !is_negated;
+        }
         let number = |text: &str| text.parse::<i64>().map_err(|_| Stop::NotUnderstood);
-        Ok(match arguments {
+        let holds = match arguments {
             [] => false,
-            ["!", condition @ ..] => !self.test(condition)?,
             [text] | ["-n", text] => !text.is_empty(),
             ["-z", text] => text.is_empty(),
             ["-e" | "-f" | "-r" | "-w", path] => self.files.contains(*path),
@@ -221,7 +262,8 @@ impl<'a> Machine<'a> {
             [left, "-gt", right] => number(left)? > number(right)?,
             [left, "-ge", right] => number(left)? >= number(right)?,
             _ => return Err(Stop::NotUnderstood),
-        })
+        };
+        Ok(holds != is_negated)
     }
 
     fn expr(&mut self, arguments: &[&str]) -> Result<i32, Stop> {
@@ -238,7 +280,11 @@ impl<'a> Machine<'a> {
             _ => None,
         };
         let value = value.ok_or(Stop::NotUnderstood)?;
-        self.output.push_str(&value.to_string());
+        if let Some(output) = &mut self.output {
+            let text = value.to_string();
+            self.budget.take_bytes(text.len())?;
+            output.push_str(&text);
+        }
         Ok(exit_code(value != 0))
     }
 }
@@ -261,4 +307,10 @@ fn seconds(text: &str) -> Option<Duration> {
         _ => 1.0,
     };
     Duration::try_from_secs_f64(number.parse::<f64>().ok()? * factor).ok()
+}
+
+/// Whether the syntax of a script of any length is understood.
+#[cfg(test)]
+pub(super) fn parses(script: &str, budget: &mut Budget) -> bool {
+    parser::parse(script, budget).is_ok()
 }

@@ -4,6 +4,11 @@ use serde_json::Value;
 
 use crate::text_reader;
 
+/// The depth of `if`, `with` and `range`, and of parentheses.
+const MAX_DEPTH: usize = 50;
+
+const TOO_DEEP: &str = "the template is nested too deeply";
+
 /// A part of a template.
 #[derive(Debug)]
 pub(super) enum Node {
@@ -53,6 +58,7 @@ enum Piece<'a> {
 pub(super) struct Parser<'a> {
     pieces: std::vec::IntoIter<Piece<'a>>,
     error: Option<String>,
+    depth: usize,
 }
 
 /// How a list of nodes has ended.
@@ -66,8 +72,8 @@ enum Terminator {
 impl<'a> Parser<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         match split(text.trim()) {
-            Ok(pieces) => Self { pieces: pieces.into_iter(), error: None },
-            Err(error) => Self { pieces: Vec::new().into_iter(), error: Some(error) },
+            Ok(pieces) => Self { pieces: pieces.into_iter(), error: None, depth: 0 },
+            Err(error) => Self { pieces: Vec::new().into_iter(), error: Some(error), depth: 0 },
         }
     }
 
@@ -83,6 +89,16 @@ impl<'a> Parser<'a> {
     }
 
     fn nodes(&mut self) -> Result<(Vec<Node>, Terminator), String> {
+        if self.depth > MAX_DEPTH {
+            return Err(TOO_DEEP.to_owned());
+        }
+        self.depth += 1;
+        let nodes = self.nested_nodes();
+        self.depth -= 1;
+        nodes
+    }
+
+    fn nested_nodes(&mut self) -> Result<(Vec<Node>, Terminator), String> {
         let mut nodes = Vec::new();
         while let Some(piece) = self.pieces.next() {
             let action = match piece {
@@ -194,11 +210,12 @@ fn action_end(text: &str) -> Option<usize> {
 /// Parses the inside of an action.
 struct Scanner<'a> {
     rest: &'a str,
+    depth: usize,
 }
 
 impl<'a> Scanner<'a> {
     fn new(text: &'a str) -> Self {
-        Self { rest: text }
+        Self { rest: text, depth: 0 }
     }
 
     fn whole_pipeline(mut self) -> Result<Pipeline, String> {
@@ -261,7 +278,12 @@ impl<'a> Scanner<'a> {
             '|' | ')' => return Ok(None),
             '(' => {
                 self.rest = &self.rest[1..];
+                if self.depth == MAX_DEPTH {
+                    return Err(TOO_DEEP.to_owned());
+                }
+                self.depth += 1;
                 let pipeline = self.pipeline()?;
+                self.depth -= 1;
                 if !self.take(")") {
                     return Err("unclosed parenthesis".to_owned());
                 }

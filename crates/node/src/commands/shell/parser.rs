@@ -1,5 +1,10 @@
 //! The syntax of the scripts that a [`Machine`](super::Machine) follows.
 
+use super::{Budget, MAX_NESTING, Stop};
+
+/// The number of bytes that are read in a step.
+const BYTES_PER_STEP: usize = 16;
+
 /// Commands in a row, each with its relation to the one before.
 pub(super) type List = Vec<(Joint, Command)>;
 
@@ -71,12 +76,20 @@ enum Token {
 }
 
 /// The commands of a script, if its syntax is understood.
-pub(super) fn parse(script: &str) -> Option<List> {
-    let mut tokens = Tokenizer { rest: script, tokens: Vec::new() }.tokens()?;
+pub(super) fn parse(script: &str, budget: &mut Budget) -> Result<List, Stop> {
+    budget.take_steps(script.len() / BYTES_PER_STEP)?;
+    let tokens = Tokenizer { rest: script, tokens: Vec::new() }.tokens();
+    let mut tokens = tokens.ok_or(Stop::NotUnderstood)?;
+    for token in &tokens {
+        budget.take_steps(match token {
+            Token::Word(word) => 1 + word.parts.len(),
+            _ => 1,
+        })?;
+    }
     tokens.reverse();
-    let mut parser = Parser { tokens };
-    let list = parser.list(&[])?;
-    parser.tokens.is_empty().then_some(list)
+    let mut parser = Parser { tokens, nesting: 0 };
+    let list = parser.list(&[]).filter(|_| parser.tokens.is_empty());
+    list.ok_or(Stop::NotUnderstood)
 }
 
 struct Tokenizer<'a> {
@@ -228,6 +241,8 @@ fn closing(text: &str) -> Option<usize> {
 struct Parser {
     /// The tokens, the next one last.
     tokens: Vec<Token>,
+    /// The number of commands around the next token.
+    nesting: u32,
 }
 
 impl Parser {
@@ -260,6 +275,16 @@ impl Parser {
     }
 
     fn command(&mut self) -> Option<Command> {
+        if self.nesting == MAX_NESTING {
+            return None;
+        }
+        self.nesting += 1;
+        let command = self.nested_command();
+        self.nesting -= 1;
+        command
+    }
+
+    fn nested_command(&mut self) -> Option<Command> {
         let Some(Token::Word(first)) = self.tokens.last() else { return None };
         match literal(first).unwrap_or_default() {
             "!" => {
