@@ -151,10 +151,10 @@ async fn a_small_node_of_a_user_takes_only_the_pods_that_fit() {
         json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "main",
             "image": "example.com/app:1", "resources": {"requests": {"cpu": cpu}}}]}})
     };
-    plane.create(PODS, &pod("large", "4")).await;
     plane.create(PODS, &pod("little", "1500m")).await;
     let little = plane.until_phase("little", "Running").await;
     assert_eq!(little["spec"]["nodeName"], "small");
+    plane.create(PODS, &pod("large", "4")).await;
     let large = plane
         .until_pod("large", |pod| {
             let message = condition(pod, "PodScheduled")["message"].as_str().unwrap_or_default();

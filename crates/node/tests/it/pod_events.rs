@@ -66,15 +66,13 @@ async fn the_events_of_many_pods_are_bounded() {
 
 #[tokio::test]
 async fn a_wrong_annotation_is_reported_once_and_ignored() {
-    let mut plane = Plane::start(1, &["none"]).await;
+    let plane = Plane::start(1, &["none"]).await;
     let annotations = json!({"sampan.dev/run-for": "3", "sampan.dev/start-after": "5s",
         "sampan.dev/exitcode": "1"});
     plane.create_pod("typo", annotations, json!({})).await;
     plane.until_pod("typo", |pod| pod["status"]["startTime"].is_string()).await;
     plane.advance(Duration::from_secs(5));
     plane.until_phase("typo", "Running").await;
-    plane.stop_nodes().await;
-    plane.start_nodes(1);
     plane.delete(&format!("{PODS}/typo")).await;
     let is_told = |list: &Value| about(list, "typo").iter().any(|(reason, _)| reason == "Killing");
     let list = plane.until(EVENTS, |_, list| is_told(list)).await;

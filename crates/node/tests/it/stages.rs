@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::plane::{PODS, Plane, condition};
+use machinery::codec::yaml;
 use machinery::{Value, json};
 
 const STAGES: &str = "/apis/kwok.x-k8s.io/v1alpha1/stages";
@@ -291,5 +292,27 @@ async fn all_functions_of_a_kind_can_be_used() {
     plane.until(path, |code, _| code == 200).await;
     plane.merge(path, &json!({"metadata": {"labels": {"play": "true"}}})).await;
     plane.until(path, |_, node| ends(&node["status"]["phase"], "sampan-0 0")).await;
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn the_example_in_the_documentation_works() {
+    let guide = include_str!("../../../../docs/controllers.md");
+    let example = |file: &str| {
+        let (_, rest) = guide.split_once(&format!("```yaml\n# {file}\n")).unwrap();
+        let (text, _) = rest.split_once("```").unwrap();
+        yaml::decode(text.as_bytes()).unwrap().value
+    };
+    let plane = Plane::start(1, &["none"]).await;
+    plane.install_crd(&example("stage-crd.yaml")).await;
+    plane.create(STAGES, &example("fail.yaml")).await;
+    plane.create_pod("web", json!({}), json!({})).await;
+    let path = format!("{PODS}/web");
+    plane.merge(&path, &json!({"metadata": {"labels": {"fails": "true"}}})).await;
+    let start = plane.clock().now();
+    let is_failed = |_: u16, pod: &Value| pod["status"]["phase"] == "Failed";
+    let pod = plane.advance_until(Duration::from_secs(1), &path, is_failed).await;
+    assert!(plane.clock().now().since(start) >= Duration::from_secs(10));
+    assert_eq!(pod["status"]["message"], "the stage ended web");
     plane.stop().await;
 }
