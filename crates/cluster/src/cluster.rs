@@ -28,7 +28,7 @@ pub struct ClusterConfig {
     pub server: Config,
     /// The controllers that run.
     pub controllers: Selection,
-    /// The number of simulated nodes.
+    /// The number of simulated nodes. Those of a former run with more nodes are removed.
     pub nodes: usize,
     /// The resources of each node.
     pub capacity: Capacity,
@@ -80,6 +80,9 @@ impl Cluster {
             shown: Arc::default(),
             nodes: None,
         };
+        if nodes == 0 {
+            cluster.remove_former_nodes().await;
+        }
         cluster.start_nodes(nodes, capacity);
         cluster.start_controllers(controllers);
         if timeout(START_TIMEOUT, cluster.wait_until_ready()).await.is_err() {
@@ -145,6 +148,14 @@ impl Cluster {
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
         }));
+    }
+
+    /// Removes the simulated nodes of a former run.
+    async fn remove_former_nodes(&self) {
+        let connect = connect(self.server.in_process_client());
+        if let Err(error) = SimulatedNodes::remove_former(&connect).await {
+            tracing::warn!(%error, "cannot remove the simulated nodes of a former run");
+        }
     }
 
     /// Waits until the controllers work, and pods can be created in the namespace `default`.

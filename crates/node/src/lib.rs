@@ -27,6 +27,7 @@ mod pod_conditions;
 mod pod_lifecycle;
 mod pod_addresses;
 mod pod_admission;
+mod pod_annotations;
 mod pod_events;
 mod pod_controller;
 mod stages;

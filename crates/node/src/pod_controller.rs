@@ -151,6 +151,10 @@ impl PodContext {
             };
         }
         self.write(pod, &status).await?;
+        if pod.status.start_time.is_none() {
+            // Once for each pod.
+            self.events.report_wrong_annotations(pod);
+        }
         self.events.report(pod, &status);
         Ok(wake_after.map_or(Action::Done, Action::RequeueAfter))
     }

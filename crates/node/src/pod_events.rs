@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
+use crate::pod_annotations;
 use crate::pod_view::{ContainerStatus, PodStatus, PodView};
 use keel::{Clock, Timestamp};
 use runtime::recorder::{EventType, Recorder};
@@ -109,6 +110,14 @@ impl PodEvents {
     /// Records that a pod was rejected.
     pub(crate) fn report_rejection(&self, pod: &PodView, reason: &str, message: &str) {
         self.recorder.record_about(reference(pod, None), EventType::Warning, reason, message);
+    }
+
+    /// Records which annotations of a pod are wrong, and therefore ignored.
+    pub(crate) fn report_wrong_annotations(&self, pod: &PodView) {
+        for problem in pod_annotations::problems(pod) {
+            let (warning, reason) = (EventType::Warning, "InvalidAnnotation");
+            self.recorder.record_about(reference(pod, None), warning, reason, &problem);
+        }
     }
 
     /// Takes this number of events from the budget, if it has them.

@@ -12,17 +12,16 @@
 //! | `exit-code.sampan.dev/NAME: "1"` | the exit code of the container or init container NAME | |
 //! | `sampan.dev/termination: 5s` | a deleted pod ends after this time, within its grace period | `0s` |
 //!
-//! A value that cannot be parsed is ignored. Without `run-for` and `exit-code` the
+//! A value that cannot be parsed is ignored, with an [Event](crate::pod_annotations). Without `run-for` and `exit-code` the
 //! [command](crate::commands) of a container decides, if it is understood. If not, the containers of
 //! a Job whose policy is not `Always` exit at once with code 0, as those of KWOK do, init containers
 //! as well, and other containers do not end.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::commands::{self, NodeFiles, Process};
+use crate::pod_annotations;
 use crate::pod_view::{Container, PodView};
-use machinery::go_duration;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone)]
@@ -41,7 +40,8 @@ pub(crate) struct PodPlan<'a> {
     run_for: Option<Duration>,
     /// The time for which each init container runs, if the annotations decide that.
     init_duration: Option<Duration>,
-    annotations: &'a BTreeMap<String, String>,
+    /// The exit code of the containers that have none of their own.
+    exit_code: Option<i32>,
     pod: &'a PodView,
     /// Needed to follow the commands of the containers; `None` if they are not followed.
     node_files: Option<&'a NodeFiles>,
@@ -59,7 +59,6 @@ impl<'a> PodPlan<'a> {
 
     /// The plan of a pod, whose annotations alone decide whether it ends.
     pub(crate) fn of_annotations(pod: &'a PodView) -> Self {
-        let annotations = &pod.metadata.annotations;
         let nothing = Self {
             start_after: Duration::ZERO,
             waiting: None,
@@ -68,32 +67,29 @@ impl<'a> PodPlan<'a> {
             termination: Duration::ZERO,
             run_for: None,
             init_duration: None,
-            annotations,
+            exit_code: None,
             pod,
             node_files: None,
             ends: false,
         };
-        if annotations.is_empty() {
+        if pod.metadata.annotations.is_empty() {
             // Most pods.
             return nothing;
         }
-        let text = |name: &str| annotations.get(&format!("sampan.dev/{name}")).map(String::as_str);
-        let duration = |name: &str| {
-            let seconds = go_duration::parse(text(name)?).ok()?;
-            Duration::try_from_secs_f64(seconds).ok()
-        };
-        let exits = || {
-            let is_exit_code = |key: &String| key.starts_with("exit-code.sampan.dev/");
-            text("exit-code").is_some() || annotations.keys().any(is_exit_code)
-        };
+        let text = |name: &str| pod_annotations::text(pod, name);
+        let duration = |name: &str| pod_annotations::duration(text(name)?);
+        let exit_code = text("exit-code").and_then(pod_annotations::exit_code);
+        let has_own = |it: &Container| pod_annotations::own_exit_code(pod, &it.name).is_some();
+        let exits = || exit_code.is_some() || pod.spec.containers.iter().any(has_own);
         Self {
             start_after: duration("start-after").unwrap_or_default(),
-            waiting: text("waiting"),
-            is_never_ready: text("ready") == Some("false"),
+            waiting: text("waiting").and_then(pod_annotations::reason),
+            is_never_ready: text("ready").and_then(pod_annotations::flag) == Some(false),
             ready_after: duration("ready-after"),
             termination: duration("termination").unwrap_or_default(),
             run_for: duration("run-for").or_else(|| exits().then_some(Duration::ZERO)),
             init_duration: duration("init-duration"),
+            exit_code,
             ..nothing
         }
     }
@@ -107,8 +103,8 @@ impl<'a> PodPlan<'a> {
     /// The process of a container after this number of restarts.
     pub(crate) fn process(&self, container: &Container, restarts: u32) -> Process {
         if self.run_for.is_some() {
-            let common = || self.annotations.get("sampan.dev/exit-code")?.parse().ok();
-            let exit_code = self.own_exit_code(&container.name).or_else(common).unwrap_or_default();
+            let own = self.own_exit_code(&container.name);
+            let exit_code = own.or(self.exit_code).unwrap_or_default();
             return Process { run_for: self.run_for, exit_code };
         }
         let unknown = if self.ends { Process::SUCCESS } else { Process::ENDLESS };
@@ -130,10 +126,10 @@ impl<'a> PodPlan<'a> {
     }
 
     fn own_exit_code(&self, container: &str) -> Option<i32> {
-        if self.annotations.is_empty() {
+        if self.pod.metadata.annotations.is_empty() {
             return None;
         }
-        self.annotations.get(&format!("exit-code.sampan.dev/{container}"))?.parse().ok()
+        pod_annotations::own_exit_code(self.pod, container)
     }
 }
 
@@ -215,5 +211,21 @@ mod tests {
         let process = PodPlan::of(&other, &NodeFiles::default()).process(&command, 0);
         assert_eq!(process, Process { run_for: Some(Duration::from_secs(10)), exit_code: 0 });
         assert_eq!(PodPlan::of_annotations(&other).process(&command, 0), Process::ENDLESS);
+    }
+
+    #[test]
+    fn wrong_annotations_change_nothing() {
+        let json = r#"{"metadata":{"annotations":{"sampan.dev/exit-code":"999",
+            "sampan.dev/run-for":"3","sampan.dev/waiting":"not a reason!","sampan.dev/ready":"nope",
+            "exit-code.sampan.dev/nosuch":"1","exit-code.sampan.dev/a":"x",
+            "exit-code.sampan.dev/init":"3"}},
+            "spec":{"containers":[{"name":"a"}],"initContainers":[{"name":"init"}]}}"#;
+        let (pod, files) = (pod(json), NodeFiles::default());
+        let plan = PodPlan::of(&pod, &files);
+        assert_eq!(plan.waiting, None);
+        let [a, init] = ["a", "init"].map(|name| container(&format!(r#"{{"name":"{name}"}}"#)));
+        assert_eq!(plan.process(&a, 0), Process::ENDLESS);
+        assert_eq!(plan.ready_after(&a), Some(Duration::ZERO));
+        assert_eq!(plan.init_process(&init, 0).exit_code, 3, "that one is correct");
     }
 }

@@ -12,15 +12,19 @@ use tokio::sync::mpsc;
 
 use crate::commands::NodeFiles;
 use crate::node_controller::{self, NodeContext};
-use crate::node_object::{self, Capacity};
+use crate::node_object::{self, Capacity, SIMULATED_LABEL};
+use crate::node_view::NodeView;
 use crate::pod_addresses::PodAddresses;
 use crate::pod_controller::{self, PodContext};
 use crate::pod_events::PodEvents;
+use crate::requests;
 use crate::roles;
 use crate::stages::{self, Followers, StageWatch, Stages};
 use keel::{Clock, Entropy, UncleanStop};
 use machinery::selector::FieldSelector;
+use runtime::client::json_requests;
 use runtime::informer::{Item, Selection};
+use runtime::kube_client;
 use runtime::{BackgroundManager, Connect, Controller, Manager, ManagerOptions, Request};
 
 /// The time limit for the nodes to stop.
@@ -73,6 +77,25 @@ impl SimulatedNodes {
         Self(BackgroundManager::start("simulated nodes", server, manager_options, add))
     }
 
+    /// Removes the nodes of a former run from a plane that has no nodes now; otherwise they would
+    /// attract pods until they are found to be dead. Nodes of KWOK remain.
+    pub async fn remove_former(connect: &Connect) -> Result<(), kube_client::Error> {
+        #[derive(Deserialize)]
+        struct List {
+            items: Vec<NodeView>,
+        }
+        let client = connect(&roles::identity()).client();
+        let path = format!("/api/v1/nodes?labelSelector={SIMULATED_LABEL}%3Dtrue");
+        let list: Option<List> = json_requests::get(&client, &path).await?;
+        let nodes = list.into_iter().flat_map(|list| list.items);
+        for node in nodes.filter(|node| node.is_surplus(0)) {
+            let path = format!("/api/v1/nodes/{}", node.metadata.name);
+            let deleted = requests::delete_now(&client, &path, &node.metadata.uid).await;
+            requests::unless_outdated(deleted)?;
+        }
+        Ok(())
+    }
+
     /// The manager of the nodes, for its metrics and checks.
     pub fn manager(&self) -> &Manager {
         self.0.manager()
@@ -100,6 +123,7 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
         clock: options.clock.clone(),
         entropy: options.entropy.clone(),
         current: RwLock::default(),
+        reported: Mutex::default(),
         plays: Mutex::default(),
     });
     let pod_context = PodContext {

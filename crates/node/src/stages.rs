@@ -10,8 +10,11 @@
 //!
 //! Not supported are CEL expressions, steps that `apply` other objects, impersonation, kinds other
 //! than Pod and Node, and what [`template`](crate::template) and [`jq`](crate::jq) do not support. A
-//! Stage that uses one of these is ignored, with an Event about the Stage that says why.
+//! Stage that uses one of these, or is wrong, is ignored, with an Event about the Stage that says why.
+//! If a template fails only for some object, there is an Event about that object, which remains as it
+//! is.
 
+mod decode;
 mod stage;
 mod stage_watch;
 
@@ -46,6 +49,8 @@ pub(crate) struct Stages {
     pub entropy: Entropy,
     /// Replaced as a whole.
     pub current: RwLock<Arc<Vec<Stage>>>,
+    /// The generation of each Stage, by its uid, that was reported as not supported.
+    pub reported: Mutex<HashMap<String, i64>>,
     /// Of pods and nodes; only pods have a namespace. Not locked while a request is sent.
     pub plays: Mutex<HashMap<ObjectKey, Play>>,
 }

@@ -3,9 +3,10 @@
 //! Supported are text, comments, trim markers, pipelines, variables, `if`, `with`, `range`, and the
 //! functions of [`functions`]. Not supported are `define`, `template`, `block`, `break`, `continue`,
 //! methods, and most functions of the library sprig; a template that uses them is refused by
-//! [`Template::parse`] or [`Template::render`] with a message that names them.
+//! [`Template::parse`] with a message that names them.
 
 mod parser;
+mod checker;
 mod functions;
 
 use std::fmt::Write;
@@ -23,9 +24,11 @@ pub(crate) type Functions<'a> =
 pub(crate) struct Template(Vec<Node>);
 
 impl Template {
-    /// Parses a template.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        Parser::new(text).parse().map(Self)
+    /// Parses a template, in which these functions are known beside the built-in ones.
+    pub(crate) fn parse(text: &str, own_functions: &[&str]) -> Result<Self, String> {
+        let nodes = Parser::new(text).parse()?;
+        checker::check(&nodes, own_functions)?;
+        Ok(Self(nodes))
     }
 
     /// The text for an object.
@@ -156,7 +159,7 @@ impl Evaluator<'_> {
         };
         let Operand::Function(name) = first else {
             if !rest.is_empty() || piped.is_some() {
-                return Err(format!("can't give arguments to {first:?}"));
+                return Err("can't give arguments to a value that is not a function".to_owned());
             }
             return self.operand(first, dot);
         };
@@ -185,7 +188,7 @@ impl Evaluator<'_> {
     fn call(&self, name: &str, arguments: &[Value]) -> Result<Value, String> {
         let own = || (self.functions)(name, arguments);
         let result = functions::call(name, arguments).or_else(own);
-        result.unwrap_or_else(|| Err(format!("the function {name:?} is not supported")))
+        result.unwrap_or_else(|| Err(functions::not_supported(name)))
     }
 
     fn declare(&mut self, name: &str, value: Value) {
@@ -250,7 +253,7 @@ mod tests {
         let functions = |name: &str, arguments: &[Value]| {
             (name == "NodeIPWith").then(|| Ok(json!(format!("ip of {}", arguments[0]))))
         };
-        Template::parse(text)?.render(object, &functions)
+        Template::parse(text, &["NodeIPWith"])?.render(object, &functions)
     }
 
     fn check(text: &str, expect: &str) {
@@ -320,9 +323,24 @@ mod tests {
 
     #[test]
     fn what_is_not_supported_is_named() {
-        let error = |text| render(text, &json!({})).unwrap_err();
+        let error = |text| Template::parse(text, &["NodeIPWith"]).unwrap_err();
         assert_eq!(error("{{ htpasswd 1 2 }}"), "the function \"htpasswd\" is not supported");
         assert_eq!(error("{{ define \"x\" }}{{ end }}"), "\"define\" is not supported");
+        let unknown = "the function \"nosuch\" is not supported";
+        for text in [
+            "{{ if .missing }}{{ nosuch }}{{ end }}",
+            "{{ range .missing }}{{ .a | nosuch }}{{ end }}",
+            "{{ with nosuch }}{{ else }}{{ end }}",
+            "{{ NodeIPWith (or .a nosuch) }}",
+        ] {
+            assert_eq!(error(text), unknown, "{text}");
+        }
+        assert_eq!(error("{{ $x }}"), "undefined variable $x");
+        assert_eq!(error("{{ $x = 1 }}"), "undefined variable $x");
+        assert_eq!(error("{{ if .a }}{{ $x := 1 }}{{ end }}{{ $x }}"), "undefined variable $x");
+        let not_a_function = "can't give arguments to a value that is not a function";
+        assert_eq!(error("{{ .a 1 }}"), not_a_function);
+        assert_eq!(error("{{ 1 | .a }}"), not_a_function);
         assert_eq!(error("{{ if . }}"), "\"if\", \"with\" or \"range\" without \"end\"");
     }
 }

@@ -132,6 +132,11 @@ fn log(cx: &RequestContext) -> Result<Response<Body>, Status> {
     }
     let node = find_node(cx, node)?;
     if is_simulated(&node) {
+        if cx.query.flag("previous") && !was_restarted(&pod, &container) {
+            let (container, pod) = (quote(&container), quote(pod.name()));
+            let what = format!("previous terminated container {container} in pod {pod}");
+            return Err(Status::bad_request(format!("{what} not found")));
+        }
         return Ok(simulated_log(&pod, &container));
     }
     let address = kubelet::address(&node).map_err(Status::unclassified)?;
@@ -306,6 +311,16 @@ fn is_simulated(node: &Object) -> bool {
 fn simulated_message(pod: &Object, why: &str) -> String {
     let node = pod.str_at(&["spec", "nodeName"]);
     format!("pod {} is simulated (node {}): {why}", quote(pod.name()), quote(node))
+}
+
+/// Whether a former run of a container has ended. Upstream: `pkg/kubelet/kubelet_pods.go`,
+/// `validateContainerLogStatus`.
+fn was_restarted(pod: &Object, container: &str) -> bool {
+    let fields = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
+    let all = fields.iter().filter_map(|field| pod.get(&["status", field])?.as_array());
+    let status = all.flatten().find(|it| it["name"] == container);
+    let id = status.and_then(|it| it["lastState"]["terminated"]["containerID"].as_str());
+    id.is_some_and(|id| !id.is_empty())
 }
 
 /// The log of a container on a simulated node.

@@ -234,3 +234,20 @@ async fn a_simulated_node_has_neither_logs_nor_processes() {
         check(&plane, &format!("/api/v1/nodes/{name}/proxy/pods"), 503, &refused).await;
     }
 }
+
+#[tokio::test]
+async fn the_former_log_of_a_simulated_container_exists_after_a_restart() {
+    let plane = TestEnv::start().await;
+    let metadata = json!({"name": "ours", "labels": {"sampan.dev/simulated": "true"}});
+    plane.create("/api/v1/nodes", &json!({"metadata": metadata})).await;
+    plane.create(PODS, &pod("p", "ours", &["a"])).await;
+    let path = format!("{PODS}/p/log?previous=true");
+    let missing = "previous terminated container \"a\" in pod \"p\" not found";
+    check(&plane, &path, 400, missing).await;
+    let terminated = json!({"exitCode": 1, "containerID": "simulated://1"});
+    let status = json!({"name": "a", "ready": true, "restartCount": 1, "image": "i",
+        "imageID": "i", "state": {"running": {}}, "lastState": {"terminated": terminated}});
+    let patch = json!({"status": {"containerStatuses": [status]}});
+    plane.merge(&format!("{PODS}/p/status"), &patch).await;
+    assert_eq!(plane.get_as(&path, "*/*").await.code, 200);
+}

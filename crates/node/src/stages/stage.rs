@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::decode::decode;
 use crate::jq::Query;
 use crate::template::Template;
 use crate::{requests, time};
@@ -21,6 +22,33 @@ pub(crate) enum StagedKind {
     /// Simulated nodes.
     Node,
 }
+
+impl StagedKind {
+    /// The functions of templates that depend on the object and its node.
+    fn functions(self) -> &'static [&'static str] {
+        match self {
+            Self::Pod => &POD_FUNCTIONS,
+            Self::Node => &NODE_FUNCTIONS,
+        }
+    }
+}
+
+/// The functions of the templates for pods; `pod_controller` evaluates them.
+const POD_FUNCTIONS: [&str; 10] = [
+    "Now",
+    "StartTime",
+    "NodeIP",
+    "NodeIPWith",
+    "NodeIPs",
+    "NodeIPsWith",
+    "PodIP",
+    "PodIPWith",
+    "PodIPs",
+    "PodIPsWith",
+];
+
+/// The functions of the templates for nodes; `node_controller` evaluates them.
+const NODE_FUNCTIONS: [&str; 6] = ["Now", "StartTime", "NodeIP", "NodeIPs", "NodeName", "NodePort"];
 
 /// See the [module documentation](self).
 #[derive(Debug)]
@@ -247,9 +275,8 @@ struct StagePatch {
 impl Stage {
     /// Compiles a Stage object: `None` if it selects no objects, an error if it uses a feature that
     /// is not supported.
-    pub(crate) fn compile(object: Value) -> Result<Option<Self>, String> {
-        let StageObject { metadata, spec } =
-            serde_json::from_value(object).map_err(|error| error.to_string())?;
+    pub(crate) fn compile(object: &Value) -> Result<Option<Self>, String> {
+        let StageObject { metadata, spec } = decode(object)?;
         let kind = match (spec.resource_ref.api_group.as_str(), spec.resource_ref.kind.as_str()) {
             ("" | "v1", "Pod") => StagedKind::Pod,
             ("" | "v1", "Node") => StagedKind::Node,
@@ -264,7 +291,7 @@ impl Stage {
         for step in
             spec.next.map(Next::into_steps).unwrap_or_default().into_iter().chain(spec.steps)
         {
-            step.compile(&mut steps)?;
+            step.compile(kind, &mut steps)?;
         }
         let delay = spec.delay.unwrap_or_default();
         let millis = |millis: Option<u64>| millis.map(Duration::from_millis);
@@ -379,7 +406,7 @@ impl Next {
 }
 
 impl StageStep {
-    fn compile(self, steps: &mut Vec<Step>) -> Result<(), String> {
+    fn compile(self, kind: StagedKind, steps: &mut Vec<Step>) -> Result<(), String> {
         if self.apply.is_some() {
             return Err("steps that apply objects are not supported".to_owned());
         }
@@ -405,7 +432,8 @@ impl StageStep {
             steps.push(Step::Patch(Patch {
                 subresource: patch.subresource,
                 root: patch.root,
-                template: Template::parse(&patch.template)?,
+                template: Template::parse(&patch.template, kind.functions())
+                    .map_err(|error| format!("its template is wrong: {error}"))?,
                 media_type,
             }));
         }

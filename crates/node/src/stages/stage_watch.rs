@@ -1,6 +1,7 @@
 //! [`StageWatch`]: follows the CRD of Stages, and the Stages while it exists.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -138,26 +139,39 @@ impl Stages {
 
     /// Compiles all Stages, and reports those that are not supported.
     fn compile(&self, items: &[Item]) {
-        let mut stages = Vec::new();
+        let (mut stages, mut ignored) = (Vec::new(), HashMap::new());
         for item in items {
-            let object = item.decode::<Value>().map_err(|error| error.to_string());
-            match object.and_then(Stage::compile) {
+            let object = item.decode::<Value>().unwrap_or_default();
+            match Stage::compile(&object) {
                 Ok(stage) => stages.extend(stage),
                 Err(error) => {
-                    tracing::warn!(stage = item.name(), error, "a stage is ignored");
-                    let regarding = ObjectReference {
-                        api_version: Some("kwok.x-k8s.io/v1alpha1".to_owned()),
-                        kind: Some("Stage".to_owned()),
-                        name: Some(item.name().to_owned()),
-                        uid: Some(item.uid().to_owned()),
-                        ..ObjectReference::default()
-                    };
-                    let message = format!("the stage is ignored: {error}");
-                    let (warning, reason) = (EventType::Warning, "UnsupportedStage");
-                    self.recorder.record_about(regarding, warning, reason, &message);
+                    let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
+                    ignored.insert(item.uid().to_owned(), generation);
+                    if self.lock_reported().get(item.uid()) != Some(&generation) {
+                        self.report_ignored(item, &error);
+                    }
                 }
             }
         }
+        *self.lock_reported() = ignored;
         self.replace(stages);
+    }
+
+    fn report_ignored(&self, item: &Item, error: &str) {
+        tracing::warn!(stage = item.name(), error, "a stage is ignored");
+        let regarding = ObjectReference {
+            api_version: Some("kwok.x-k8s.io/v1alpha1".to_owned()),
+            kind: Some("Stage".to_owned()),
+            name: Some(item.name().to_owned()),
+            uid: Some(item.uid().to_owned()),
+            ..ObjectReference::default()
+        };
+        let message = format!("the stage is ignored: {error}");
+        let (warning, reason) = (EventType::Warning, "UnsupportedStage");
+        self.recorder.record_about(regarding, warning, reason, &message);
+    }
+
+    fn lock_reported(&self) -> MutexGuard<'_, HashMap<String, i64>> {
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -20,6 +20,17 @@ pub(super) fn call(name: &str, arguments: &[Value]) -> Option<Result<Value, Stri
     result.or_else(|| sprig(name, arguments)).or_else(|| sprig_text(name, arguments))
 }
 
+/// Whether there is a function with this name.
+pub(super) fn is_known(name: &str) -> bool {
+    // Without arguments a function that needs some returns an error.
+    call(name, &[]).is_some()
+}
+
+/// The error for a function that does not exist.
+pub(super) fn not_supported(name: &str) -> String {
+    format!("the function {name:?} is not supported")
+}
+
 /// The text of a value in a template.
 pub(super) fn print(value: &Value) -> String {
     let mut out = String::new();

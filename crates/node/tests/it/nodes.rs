@@ -2,8 +2,16 @@
 
 use std::time::Duration;
 
-use crate::plane::{Plane, condition};
-use machinery::json;
+use kube_client::Client;
+
+use crate::plane::{PODS, Plane, condition};
+use apiserver::{Config, StoreConfig};
+use cluster::{Cluster, ClusterConfig};
+use controllers::Selection;
+use machinery::{Value, json};
+use runtime::client::json_requests;
+
+const NODES: &str = "/api/v1/nodes";
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/sampan-0";
 
@@ -35,7 +43,7 @@ async fn a_lease_is_renewed_every_ten_seconds_and_a_changed_status_is_restored()
     assert_eq!(lease["spec"]["renewTime"], "2024-01-01T00:00:00.000000Z");
     assert_eq!(lease["metadata"]["ownerReferences"][0]["kind"], "Node");
     plane.advance(Duration::from_secs(11));
-    let is_renewed = |code: u16, lease: &machinery::Value| {
+    let is_renewed = |code: u16, lease: &Value| {
         code == 200 && lease["spec"]["renewTime"] == "2024-01-01T00:00:11.000000Z"
     };
     plane.until(LEASE, is_renewed).await;
@@ -96,5 +104,63 @@ async fn a_node_that_a_user_deletes_stays_away() {
     plane.create_pod("b", json!({}), json!({"nodeName": "sampan-1"})).await;
     plane.until_phase("b", "Running").await;
     assert_eq!(plane.get("/api/v1/nodes/sampan-0").await.0, 404);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_start_without_nodes_removes_those_of_the_former_start_but_not_those_of_kwok() {
+    let directory = tempfile::tempdir().unwrap();
+    let start = async |nodes| {
+        let store = StoreConfig::Embedded(directory.path().to_owned());
+        let server = Config { store, ..Config::default() };
+        let controllers = Selection::parse(&["none"]).unwrap();
+        let config = ClusterConfig { server, nodes, controllers, ..ClusterConfig::default() };
+        Cluster::start(config).await.unwrap()
+    };
+    let client = |cluster: &Cluster| Client::new(cluster.server().in_process_client(), "default");
+    let cluster = start(2).await;
+    let metadata = json!({"name": "sampan-7", "labels": {"sampan.dev/simulated": "true"},
+        "annotations": {"kwok.x-k8s.io/node": "fake"}});
+    let kwok = json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata});
+    json_requests::create::<Value>(&client(&cluster), NODES, &kwok).await.unwrap();
+    while names(&client(&cluster)).await.len() < 3 {
+        tokio::task::yield_now().await;
+    }
+    cluster.stop().await.unwrap();
+    let cluster = start(0).await;
+    assert_eq!(names(&client(&cluster)).await, ["sampan-7"]);
+    cluster.stop().await.unwrap();
+}
+
+/// The names of all nodes.
+async fn names(client: &Client) -> Vec<String> {
+    let list: Option<Value> = json_requests::get(client, NODES).await.unwrap();
+    let items = list.unwrap()["items"].take();
+    let nodes = items.as_array().unwrap().iter();
+    nodes.map(|node| node["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_small_node_of_a_user_takes_only_the_pods_that_fit() {
+    let plane = Plane::start(0, &["kube-scheduler", "node-lifecycle-controller"]).await;
+    let metadata = json!({"name": "small", "annotations": {"kwok.x-k8s.io/node": "fake"}});
+    let capacity = json!({"cpu": "2", "memory": "4Gi", "pods": "10"});
+    let status = json!({"capacity": capacity, "allocatable": capacity});
+    plane.create(NODES, &json!({"metadata": metadata, "status": status})).await;
+    let pod = |name: &str, cpu: &str| {
+        json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "main",
+            "image": "example.com/app:1", "resources": {"requests": {"cpu": cpu}}}]}})
+    };
+    plane.create(PODS, &pod("little", "1500m")).await;
+    let little = plane.until_phase("little", "Running").await;
+    assert_eq!(little["spec"]["nodeName"], "small");
+    plane.create(PODS, &pod("large", "4")).await;
+    let large = plane
+        .until_pod("large", |pod| {
+            let message = condition(pod, "PodScheduled")["message"].as_str().unwrap_or_default();
+            message.contains("Insufficient cpu")
+        })
+        .await;
+    assert_eq!(large["status"]["phase"], "Pending");
     plane.stop().await;
 }

@@ -1,5 +1,7 @@
 //! Events about the containers of simulated pods.
 
+use std::time::Duration;
+
 use crate::plane::{PODS, Plane};
 use machinery::{Value, json};
 
@@ -59,5 +61,35 @@ async fn the_events_of_many_pods_are_bounded() {
     let is_told = |list: &Value| about(list, "bad").iter().any(|(reason, _)| reason == "BackOff");
     let list = plane.until(EVENTS, |_, list| is_told(list)).await;
     assert_eq!(list["items"].as_array().unwrap().len(), 301);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_wrong_annotation_is_reported_once_and_ignored() {
+    let plane = Plane::start(1, &["none"]).await;
+    let annotations = json!({"sampan.dev/run-for": "3", "sampan.dev/start-after": "5s",
+        "sampan.dev/exitcode": "1"});
+    plane.create_pod("typo", annotations, json!({})).await;
+    plane.until_pod("typo", |pod| pod["status"]["startTime"].is_string()).await;
+    plane.advance(Duration::from_secs(5));
+    plane.until_phase("typo", "Running").await;
+    plane.delete(&format!("{PODS}/typo")).await;
+    let is_told = |list: &Value| about(list, "typo").iter().any(|(reason, _)| reason == "Killing");
+    let list = plane.until(EVENTS, |_, list| is_told(list)).await;
+    let events = list["items"].as_array().unwrap().iter();
+    let warnings: Vec<&Value> = events.filter(|event| event["type"] == "Warning").collect();
+    let mut messages: Vec<&str> =
+        warnings.iter().map(|event| event["message"].as_str().unwrap()).collect();
+    messages.sort_unstable();
+    assert_eq!(
+        messages,
+        [
+            "sampan.dev/exitcode: there is no such annotation; ignored",
+            "sampan.dev/run-for: \"3\" is not a duration such as 30s or 500ms; ignored",
+        ]
+    );
+    for event in warnings {
+        assert_eq!((&event["reason"], &event["count"]), (&json!("InvalidAnnotation"), &json!(1)));
+    }
     plane.stop().await;
 }

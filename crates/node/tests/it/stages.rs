@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::plane::{PODS, Plane, condition};
+use machinery::codec::yaml;
 use machinery::{Value, json};
 
 const STAGES: &str = "/apis/kwok.x-k8s.io/v1alpha1/stages";
@@ -209,5 +210,110 @@ async fn a_stage_that_is_not_supported_is_reported() {
     assert_eq!(event["message"], "the stage is ignored: CEL expressions are not supported");
     plane.create_pod("a", json!({}), json!({})).await;
     plane.until_phase("a", "Running").await;
+    plane.stop().await;
+}
+
+/// The messages and counts of the events about a Stage.
+fn reports(list: &Value, stage: &str) -> Vec<(String, i64)> {
+    let about = |event: &&Value| event["involvedObject"]["name"] == stage;
+    let events = list["items"].as_array().unwrap().iter().filter(about);
+    let report = |event: &Value| {
+        assert_eq!(event["involvedObject"]["kind"], "Stage");
+        assert_eq!(event["reason"], "UnsupportedStage");
+        (event["message"].as_str().unwrap().to_owned(), event["count"].as_i64().unwrap())
+    };
+    events.map(report).collect()
+}
+
+#[tokio::test]
+async fn a_stage_with_a_wrong_template_is_ignored_and_reported_once() {
+    let plane = Plane::start(1, &["none"]).await;
+    install_crd(&plane).await;
+    let stage = |template: &str| {
+        json!({"resourceRef": {"apiGroup": "v1", "kind": "Pod"}, "selector": {},
+            "next": {"statusTemplate": template}})
+    };
+    let events = "/api/v1/namespaces/default/events";
+    create_stage(&plane, "bad", stage("phase: {{ nosuch }}")).await;
+    let first =
+        "the stage is ignored: its template is wrong: the function \"nosuch\" is not supported";
+    let first = [(first.to_owned(), 1)];
+    plane.until(events, |_, list| reports(list, "bad") == first).await;
+    plane.create_pod("a", json!({}), json!({})).await;
+    plane.until_phase("a", "Running").await;
+
+    let mut delayed = stage("phase: Failed");
+    delayed["delay"] = json!({"durationMilliseconds": "abc"});
+    create_stage(&plane, "next", delayed).await;
+    let wrong = "the stage is ignored: spec.delay.durationMilliseconds: invalid type: string \"abc\", expected u64";
+    let wrong = [(wrong.to_owned(), 1)];
+    let list = plane.until(events, |_, list| reports(list, "next") == wrong).await;
+    assert_eq!(reports(&list, "bad"), first, "the other Stage is not reported again");
+
+    let patch = json!({"spec": {"next": {"statusTemplate": "phase: {{ $x }}"}}});
+    plane.merge(&format!("{STAGES}/bad"), &patch).await;
+    let second = "the stage is ignored: its template is wrong: undefined variable $x";
+    let [first] = first;
+    let both = [first, (second.to_owned(), 1)];
+    let list = plane.until(events, |_, list| reports(list, "bad").len() == 2).await;
+    let mut found = reports(&list, "bad");
+    found.sort_by_key(|(message, _)| message == second);
+    assert_eq!(found, both);
+    assert_eq!(reports(&list, "next"), wrong);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn all_functions_of_a_kind_can_be_used() {
+    let plane = Plane::start(1, &["none"]).await;
+    install_crd(&plane).await;
+    let for_pods = "reason: {{ Now }} {{ StartTime }} {{ NodeIP }} {{ NodeIPWith .spec.nodeName }} \
+        {{ len NodeIPs }} {{ len (NodeIPsWith .spec.nodeName) }} {{ PodIP }} \
+        {{ PodIPWith .spec.nodeName false .metadata.uid }} {{ len PodIPs }} \
+        {{ len (PodIPsWith .spec.nodeName true .metadata.uid) }} end";
+    let for_nodes = "phase: {{ Now }} {{ StartTime }} {{ NodeIP }} {{ len NodeIPs }} {{ NodeName }} {{ NodePort }}";
+    let none =
+        |field: &str| json!({"matchExpressions": [{"key": field, "operator": "DoesNotExist"}]});
+    for (kind, selector, template) in [
+        ("Pod", none(".status.reason"), for_pods),
+        ("Node", json!({"matchLabels": {"play": "true"}}), for_nodes),
+    ] {
+        create_stage(
+            &plane,
+            &kind.to_lowercase(),
+            json!({"resourceRef": {"apiGroup": "v1", "kind": kind}, "selector": selector,
+                "next": {"statusTemplate": template}}),
+        )
+        .await;
+    }
+    plane.create_pod("a", json!({}), json!({})).await;
+    let ends = |value: &Value, end: &str| value.as_str().is_some_and(|it| it.ends_with(end));
+    plane.until_pod("a", |pod| ends(&pod["status"]["reason"], " end")).await;
+    let path = "/api/v1/nodes/sampan-0";
+    plane.until(path, |code, _| code == 200).await;
+    plane.merge(path, &json!({"metadata": {"labels": {"play": "true"}}})).await;
+    plane.until(path, |_, node| ends(&node["status"]["phase"], "sampan-0 0")).await;
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn the_example_in_the_documentation_works() {
+    let guide = include_str!("../../../../docs/controllers.md");
+    let example = |file: &str| {
+        let (_, rest) = guide.split_once(&format!("```yaml\n# {file}\n")).unwrap();
+        let (text, _) = rest.split_once("```").unwrap();
+        yaml::decode(text.as_bytes()).unwrap().value
+    };
+    let plane = Plane::start(1, &["none"]).await;
+    plane.install_crd(&example("stage-crd.yaml")).await;
+    plane.create(STAGES, &example("fail.yaml")).await;
+    plane.create_pod("web", json!({}), json!({})).await;
+    let path = format!("{PODS}/web");
+    plane.merge(&path, &json!({"metadata": {"labels": {"fails": "true"}}})).await;
+    let start = plane.clock().now();
+    let is_failed = |_: u16, pod: &Value| pod["status"]["phase"] == "Failed";
+    let pod = plane.advance_until(Duration::from_secs(1), &path, is_failed).await;
+    assert!(plane.clock().now().since(start) >= Duration::from_secs(10));
+    assert_eq!(pod["status"]["message"], "the stage ended web");
     plane.stop().await;
 }
