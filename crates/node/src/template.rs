@@ -19,6 +19,9 @@ use parser::{Branch, Node, Operand, Parser, Pipeline};
 pub(crate) type Functions<'a> =
     &'a (dyn Fn(&str, &[Value]) -> Option<Result<Value, String>> + Send + Sync);
 
+/// The largest number over which a template may range.
+const MAX_RANGE: u64 = 10_000;
+
 /// See the [module documentation](self).
 #[derive(Debug)]
 pub(crate) struct Template(Vec<Node>);
@@ -105,6 +108,9 @@ impl Evaluator<'_> {
             Value::Object(map) => map.into_iter().map(|(key, it)| (Value::from(key), it)).collect(),
             Value::Number(count) => {
                 let count = count.as_u64().unwrap_or_default();
+                if count > MAX_RANGE {
+                    return Err(format!("range over {count}, which is more than {MAX_RANGE}"));
+                }
                 (0..count).map(|i| (Value::from(i), Value::from(i))).collect()
             }
             other => return Err(format!("range can't iterate over {}", functions::print(&other))),
@@ -276,14 +282,14 @@ mod tests {
             let nested = |levels| before.repeat(levels) + inner + &after.repeat(levels);
             check(&nested(50), "a");
             for levels in [51, 100_000] {
-                let error = Template::parse(&nested(levels)).unwrap_err();
+                let error = Template::parse(&nested(levels), &[]).unwrap_err();
                 assert_eq!(error, "the template is nested too deeply", "{before}");
             }
         }
         let nested = |levels| format!("{{{{ {}`a`{} }}}}", "(".repeat(levels), ")".repeat(levels));
         check(&nested(50), "a");
         for levels in [51, 100_000] {
-            let error = Template::parse(&nested(levels)).unwrap_err();
+            let error = Template::parse(&nested(levels), &[]).unwrap_err();
             assert_eq!(error, "the template is nested too deeply");
         }
     }

@@ -83,7 +83,7 @@ pub(crate) fn cluster(nodes: &str, pods: &[(&str, &str, &str)]) -> ClusterCache 
         for word in words {
             match word.split_once('=').unwrap() {
                 ("taint", text) => object.taints.push(taint(text)),
-                (key, value) => drop(object.labels.insert(key.to_owned(), value.into())),
+                (key, value) => object.labels.insert(key.to_owned(), value.into()),
             }
         }
         cache.set_node(object);
