@@ -71,8 +71,12 @@ impl<'a> Machine<'a> {
             "true" | ":" => Ok(0),
             "false" => Ok(1),
             "sleep" => self.sleep(arguments),
-            "echo" | "printf" => {
+            program @ ("echo" | "printf") => {
                 if let Some(output) = &mut self.output {
+                    // Options and formats are not followed, and the output decides what comes next.
+                    if program == "printf" || arguments.iter().any(|it| it.starts_with('-')) {
+                        return Err(Stop::NotUnderstood);
+                    }
                     self.budget.take_bytes(arguments.iter().map(|it| it.len() + 1).sum())?;
                     output.push_str(&arguments.join(" "));
                 }

@@ -50,6 +50,9 @@ fn a_process_succeeds_or_fails_as_its_command_says() {
     check(&["echo", "hello"], "0ns exit 0");
     check(&["sh", "-c", "exit 42"], "0ns exit 42");
     check(&["bash", "-c", "exit 257"], "0ns exit 1");
+    check(&["sh", "-c", "[ \"$(echo x)\" = x ]"], "0ns exit 0");
+    check(&["sh", "-c", "[ \"$(echo -n x)\" = x ]"], "unknown");
+    check(&["sh", "-c", "[ \"$(printf %s x)\" = x ]"], "unknown");
     check(&["sh"], "unknown");
     check(&["my-program"], "unknown");
 }
