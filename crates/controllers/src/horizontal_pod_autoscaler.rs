@@ -91,7 +91,7 @@ fn start(cx: &ControllerContext) {
     let autoscaling = Autoscaling {
         client: cx.client.clone(),
         clock: cx.clock().clone(),
-        recorder: cx.recorder(),
+        recorder: cx.manager.recorder_with(cx.client.clone(), "horizontal-pod-autoscaler"),
         autoscalers: cx.manager.lister(),
         pods: cx.pods(),
         scales: ScaleClient::new(scales, cx.reader.clone(), cx.clock()),

@@ -97,7 +97,7 @@ fn start(cx: &ControllerContext) {
     let binder = || Binder {
         client: cx.client.clone(),
         reader: cx.reader.clone(),
-        recorder: cx.recorder(),
+        recorder: cx.manager.recorder_with(cx.client.clone(), "persistentvolume-controller"),
         claims: claims.lister(),
         volumes: volumes.lister(),
         classes: cx.manager.lister(),

@@ -48,7 +48,7 @@ fn start(cx: &ControllerContext) {
     let expander = Expander {
         client: cx.client.clone(),
         clock: cx.clock().clone(),
-        recorder: cx.recorder(),
+        recorder: cx.manager.recorder_with(cx.client.clone(), "volume_expand"),
         claims: cx.manager.lister(),
         volumes: cx.manager.lister(),
     };
