@@ -50,27 +50,21 @@ impl Selection {
     /// Parses names: `*` for all controllers, `name` and `-name` for one, and `none`. A name decides
     /// before `*`, independent of their order, as in Kubernetes.
     pub fn parse<S: AsRef<str>>(items: &[S]) -> Result<Self, BadSelection> {
-        let (mut all, mut enabled, mut disabled) = (false, Vec::new(), Vec::new());
+        let (mut all, mut none) = (false, false);
+        let (mut enabled, mut disabled) = (Vec::new(), Vec::new());
         let mut off_in_server = Vec::new();
         for item in items.iter().map(AsRef::as_ref) {
             match item.strip_prefix('-') {
                 _ if item == "*" => all = true,
-                _ if item == "none" => {}
+                _ if item == "none" => none = true,
                 Some(name) if let Some(name) = find_in_server(name) => off_in_server.push(name),
                 None if find_in_server(item).is_some() => {}
                 Some(name) => disabled.push(find(name)?.name),
                 None => enabled.push(find(item)?.name),
             }
         }
-        let is_none = |item: &S| item.as_ref() == "none";
-        if items.len() > 1 && items.iter().any(is_none) {
-            let is_other = |item: &S| {
-                let turned_off = item.as_ref().strip_prefix('-');
-                !is_none(item) && turned_off.and_then(find_in_server).is_none()
-            };
-            if items.iter().any(is_other) {
-                return Err(BadSelection::NoneAndOthers);
-            }
+        if none && (all || !enabled.is_empty() || !disabled.is_empty()) {
+            return Err(BadSelection::NoneAndOthers);
         }
         if !all && enabled.is_empty() && !disabled.is_empty() {
             return Err(BadSelection::OnlyOff(format!("-{}", disabled[0])));
@@ -135,4 +129,23 @@ fn find(name: &str) -> Result<&'static ControllerDescriptor, BadSelection> {
     };
     let found = CONTROLLERS.iter().find(|controller| is_named(controller));
     found.copied().ok_or_else(|| BadSelection::Unknown(name.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selection_that_cannot_be_meant_is_refused() {
+        let error = |items: &[&str]| Selection::parse(items).unwrap_err().to_string();
+        assert_eq!(
+            error(&["-daemonset"]),
+            "\"-daemonset-controller\" turns off a controller, but none is on: use \"*,-daemonset-controller\""
+        );
+        for items in [["none", "job"], ["none", "*"], ["none", "-job"]] {
+            assert_eq!(error(&items), "\"none\" cannot stand beside other controllers");
+        }
+        assert!(Selection::parse(&["none", "-resourcequota"]).unwrap().is_empty());
+        assert!(!Selection::parse(&["job", "-daemonset"]).unwrap().includes("daemonset"));
+    }
 }

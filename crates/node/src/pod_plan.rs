@@ -12,10 +12,10 @@
 //! | `exit-code.sampan.dev/NAME: "1"` | the exit code of the container or init container NAME | |
 //! | `sampan.dev/termination: 5s` | a deleted pod ends after this time, within its grace period | `0s` |
 //!
-//! A value that cannot be parsed is ignored, with an [Event](crate::pod_annotations). Without `run-for` and `exit-code` the
-//! [command](crate::commands) of a container decides, if it is understood. If not, the containers of
-//! a Job whose policy is not `Always` exit at once with code 0, as those of KWOK do, init containers
-//! as well, and other containers do not end.
+//! A value that cannot be parsed is ignored, with an [Event](crate::pod_annotations). Without `run-for`
+//! and `exit-code` the [command](crate::commands) of a container decides, if it is understood. If not,
+//! the containers of a Job whose policy is not `Always` exit at once with code 0, as those of KWOK do,
+//! init containers as well, and other containers do not end.
 
 use std::time::Duration;
 
