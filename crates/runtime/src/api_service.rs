@@ -79,6 +79,19 @@ impl ApiService {
         Client::new(self.clone(), self.default_namespace())
     }
 
+    /// The same server, to which `send` sends the requests.
+    pub(crate) fn with_send<F>(
+        &self,
+        send: impl Fn(Self, Request<Body>) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = kube_client::Result<Response<ResponseBody>>> + Send + 'static,
+    {
+        let inner = self.clone();
+        let send = move |request| Box::pin(send(inner.clone(), request)) as SendFuture;
+        Self { send: Arc::new(send), namespace: Arc::clone(&self.namespace) }
+    }
+
     /// The namespace of requests that name none.
     pub(crate) fn default_namespace(&self) -> &str {
         &self.namespace

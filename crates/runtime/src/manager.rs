@@ -148,7 +148,7 @@ impl Manager {
         let (clock, entropy) = (&options.clock, &options.entropy);
         let cache_tasks = tasks.child("caches");
         let requests = Requests::default();
-        let counted = requests.counting(service.clone());
+        let counted = requests.counting(&service);
         let factory = InformerFactory::new(
             client::source_of(counted.clone()),
             options.informer.clone(),
@@ -230,7 +230,7 @@ impl Manager {
     /// # }
     /// ```
     pub fn fenced_client(&self, service: impl Into<ApiService>) -> Client {
-        fenced(service.into(), &self.0.requests, &self.0.fence)
+        fenced(&service.into(), &self.0.requests, &self.0.fence)
     }
 
     /// The informer of a kind, shared by all controllers of this manager. It starts with the

@@ -2,15 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 
 use http::{Method, Request, Response};
 use kube_client::Client;
 use kube_client::client::Body;
-use tower_service::Service;
 
 use super::Families;
 use crate::ApiService;
@@ -31,9 +27,13 @@ struct Counts {
 
 impl Requests {
     /// A client whose requests are counted.
-    pub(crate) fn counting(&self, service: ApiService) -> Client {
-        let namespace = service.default_namespace().to_owned();
-        Client::new(CountingService { service, requests: self.clone() }, namespace)
+    pub(crate) fn counting(&self, service: &ApiService) -> Client {
+        let requests = self.clone();
+        let counted = service.with_send(move |service, request| {
+            let requests = requests.clone();
+            async move { requests.send(&service, request).await }
+        });
+        counted.client()
     }
 
     /// Sends a request, and counts it.
@@ -71,26 +71,5 @@ impl Requests {
         });
         let help = "Requests by code, method and host";
         families.counter("rest_client_requests_total", help, samples)
-    }
-}
-
-#[derive(Clone)]
-struct CountingService {
-    service: ApiService,
-    requests: Requests,
-}
-
-impl Service<Request<Body>> for CountingService {
-    type Response = Response<ResponseBody>;
-    type Error = kube_client::Error;
-    type Future = Pin<Box<dyn Future<Output = kube_client::Result<Response<ResponseBody>>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<kube_client::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Self { service, requests } = self.clone();
-        Box::pin(async move { requests.send(&service, request).await })
     }
 }
