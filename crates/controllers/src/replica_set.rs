@@ -30,10 +30,9 @@ use crate::pod_view::PodView;
 use keel::Clock;
 use machinery::PolicyRule;
 use machinery::selector::LabelSelector;
-use runtime::informer::{Indexer, Item};
 use runtime::kube_core::Resource;
 use runtime::{
-    Action, CONTROLLER_INDEX, Client, Controller, Failure, Lister, Mapper, Request, kube_client,
+    Action, CONTROLLER_INDEX, Client, Controller, Failure, Lister, Request, kube_client,
 };
 use status::SetStatus;
 use view::SetView;
@@ -136,27 +135,10 @@ where
     let controller = Controller::for_::<K>()
         .named(cx.name)
         .owns::<Pod>()
-        .watches::<Pod>(adopters(sets.indexer()))
+        .watches::<Pod>(adoption::adopters_by(sets.indexer(), view::read_selector))
         .workers(WORKERS)
         .reconcile(reconcile, context);
     cx.manager.add(controller);
-}
-
-/// Maps a pod without a controller to the sets that select it.
-fn adopters(sets: &Arc<Indexer>) -> Mapper {
-    let sets = Arc::clone(sets);
-    Mapper::custom(move |pod| {
-        if sets.is_empty() || !adoption::is_orphan(pod) {
-            return Vec::new();
-        }
-        let labels = pod.labels();
-        let selects = |set: &Item| {
-            let selector = set.decode::<SetView>().ok().and_then(|it| it.selector().ok());
-            selector.is_some_and(|it| it.matches(|key| labels.get(key).map(String::as_str)))
-        };
-        let sets = sets.list_namespace(pod.namespace());
-        sets.iter().filter(|set| selects(set)).map(|set| set.key().clone()).collect()
-    })
 }
 
 async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
