@@ -24,7 +24,7 @@ use crate::api_requests;
 use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
 use crate::metadata::{Metadata, OwnerReference};
-use crate::pauses::Pauses;
+use crate::minimum_intervals::MinimumIntervals;
 use crate::pod_control::{PodControl, PodOwner};
 use crate::pod_view::PodView;
 use keel::Clock;
@@ -102,8 +102,8 @@ const REPLICATION: SetKind = SetKind {
     counts_terminating: false,
 };
 
-/// The shortest time between two reconciles of a large set, for each of its pods.
-const PAUSE_FOR_EACH_POD: Duration = Duration::from_micros(50);
+/// The minimum interval between two reconciles of a large set, for each of its pods.
+const INTERVAL_PER_POD: Duration = Duration::from_micros(50);
 
 struct Context {
     kind: &'static SetKind,
@@ -112,7 +112,7 @@ struct Context {
     client: Client,
     pod_control: PodControl,
     clock: Clock,
-    pauses: Pauses,
+    intervals: MinimumIntervals,
 }
 
 fn start<K>(cx: &ControllerContext, kind: &'static SetKind)
@@ -130,7 +130,7 @@ where
         client: cx.client.clone(),
         pod_control: PodControl { client: cx.client.clone(), recorder },
         clock: cx.clock().clone(),
-        pauses: Pauses::new(cx.clock(), PAUSE_FOR_EACH_POD),
+        intervals: MinimumIntervals::new(cx.clock(), INTERVAL_PER_POD),
     };
     let controller = Controller::for_::<K>()
         .named(cx.name)
@@ -143,12 +143,12 @@ where
 
 async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
     let Some(set) = cx.sets.shared_key(&request)? else {
-        cx.pauses.end(&request);
+        cx.intervals.forget(&request);
         return Ok(Action::Done);
     };
     // A new spec does not wait.
     if set.status.is_current(&set)
-        && let Some(delay) = cx.pauses.rest(&request)
+        && let Some(delay) = cx.intervals.remaining(&request)
     {
         return Ok(Action::RequeueAfter(delay));
     }
@@ -179,7 +179,7 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
     if is_unfinished {
         return Ok(Action::RequeueAfter(Duration::ZERO));
     }
-    cx.pauses.begin(&request, pods.len());
+    cx.intervals.restart(&request, pods.len());
     Ok(match status::next_availability(&set, &pods, &cx.clock) {
         Some(delay) => Action::RequeueAfter(delay),
         None => Action::Done,

@@ -165,7 +165,7 @@ async fn a_replica_set_with_more_pods_than_a_burst_is_complete() {
 }
 
 #[tokio::test]
-async fn a_large_set_counts_its_pods_after_a_pause_but_follows_its_spec_at_once() {
+async fn a_large_set_counts_its_pods_at_intervals_but_follows_its_spec_at_once() {
     let plane = plane().await;
     let mut small = set(1);
     small["metadata"]["name"] = "small".into();
