@@ -162,7 +162,8 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
         let wanted = set.replicas();
         let active = pods.iter().filter(|pod| pod.is_active()).count();
         if active != wanted {
-            failed = cx.manage(&set, &owner, &pods, wanted).await.err();
+            let related = if active > wanted { cx.pods_of_related_sets(&set)? } else { Vec::new() };
+            failed = cx.manage(&set, &owner, &pods, &related).await.err();
             // The cache shows what was created and deleted.
             pods = cx.claim_pods(&set, &owner, &selector).await?;
             let now_active = pods.iter().filter(|pod| pod.is_active()).count();
@@ -204,14 +205,16 @@ impl Context {
         claimer.claim_if(&self.pods, |pod| !pod.is_finished()).await
     }
 
-    /// Creates or deletes pods, at most [`BURST`].
+    /// Creates or deletes pods, at most [`BURST`]. Of the surplus, those are deleted first that share
+    /// their node with `related` pods.
     async fn manage(
         &self,
         set: &SetView,
         owner: &PodOwner<'_>,
         pods: &[Arc<PodView>],
-        wanted: usize,
+        related: &[Arc<PodView>],
     ) -> Result<(), kube_client::Error> {
+        let wanted = set.replicas();
         let active: Vec<&Arc<PodView>> = pods.iter().filter(|pod| pod.is_active()).collect();
         if active.len() < wanted {
             let missing = (wanted - active.len()).min(BURST);
@@ -219,22 +222,19 @@ impl Context {
             return self.pod_control.create_all(owner, &pod, missing).await;
         }
         let surplus = (active.len() - wanted).min(BURST);
-        let related = self.pods_of_related_sets(set);
-        let doomed = deletion_order::choose(active, &related, surplus, &self.clock);
+        let doomed = deletion_order::choose(active, related, surplus, &self.clock);
         self.pod_control.delete_all(owner, doomed.iter().map(|pod| &pod.metadata)).await
     }
 
     /// The active pods of all sets with the same controller, such as those of one Deployment.
-    fn pods_of_related_sets(&self, set: &SetView) -> Vec<Arc<PodView>> {
-        let Some(controller) = set.metadata.controller() else { return Vec::new() };
-        let sets = self.sets.indexer().by_index(CONTROLLER_INDEX, &controller.uid);
+    fn pods_of_related_sets(&self, set: &SetView) -> Result<Vec<Arc<PodView>>, Failure> {
+        let Some(controller) = set.metadata.controller() else { return Ok(Vec::new()) };
         let mut pods = Vec::new();
-        for set in sets.unwrap_or_default() {
-            if let Ok(listed) = self.pods.shared_by_index(CONTROLLER_INDEX, set.uid()) {
-                pods.extend(listed.objects.into_iter().filter(|pod| pod.is_active()));
-            }
+        for set in self.sets.indexer().by_index(CONTROLLER_INDEX, &controller.uid)? {
+            let listed = self.pods.shared_by_index(CONTROLLER_INDEX, set.uid())?;
+            pods.extend(listed.objects.into_iter().filter(|pod| pod.is_active()));
         }
-        pods
+        Ok(pods)
     }
 
     async fn write_status(&self, set: &SetView, status: &SetStatus) -> Result<(), Failure> {
