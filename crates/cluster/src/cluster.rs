@@ -53,8 +53,8 @@ pub struct Cluster {
     entropy: Entropy,
     metrics_api: MetricsApi,
     controllers: Option<ControllerManager>,
-    /// The manager whose metrics and health the server shows.
-    shown: Arc<Mutex<Option<Manager>>>,
+    /// The manager of the controllers while they run; the server shows its metrics and health.
+    running: Arc<Mutex<Option<Manager>>>,
     nodes: Option<SimulatedNodes>,
 }
 
@@ -77,7 +77,7 @@ impl Cluster {
             entropy,
             metrics_api,
             controllers: None,
-            shown: Arc::default(),
+            running: Arc::default(),
             nodes: None,
         };
         if nodes == 0 {
@@ -113,19 +113,20 @@ impl Cluster {
     /// Shows the metrics and the health of the controllers on the port of the server. The server has
     /// no reference to the controllers, which are its clients, when they have stopped.
     fn show_controllers(&self, controllers: &ControllerManager) {
-        let shown = Arc::clone(&self.shown);
-        *lock(&shown) = Some(controllers.manager().clone());
+        *lock(&self.running) = Some(controllers.manager().clone());
+        let running = {
+            let running = Arc::clone(&self.running);
+            move || lock(&running).clone()
+        };
         let has_scheduler = controllers.selection().includes("kube-scheduler");
         let components =
             ["controller-manager"].into_iter().chain(has_scheduler.then_some("scheduler"));
         for component in components {
-            let shown = Arc::clone(&self.shown);
+            let running = running.clone();
             self.server.add_component_check(component, move || {
-                let running = lock(&shown).clone();
-                running.map_or(Err("stopped".to_owned()), |it| it.health().check())
+                running().map_or(Err("stopped".to_owned()), |it| it.health().check())
             });
         }
-        let running = move || lock(&shown).clone();
         let (metrics, health, readiness) = (running.clone(), running.clone(), running);
         let check = |failed: Option<Result<(), String>>| failed.unwrap_or(Ok(()));
         self.server.add_metrics(move || metrics().map(|it| it.metrics_text()).unwrap_or_default());
@@ -182,7 +183,7 @@ impl Cluster {
 
     /// Stops the controllers; the server and the nodes go on.
     pub async fn stop_controllers(&mut self) -> Result<(), UncleanStop> {
-        *lock(&self.shown) = None;
+        *lock(&self.running) = None;
         match self.controllers.take() {
             Some(controllers) => controllers.stop().await,
             None => Ok(()),
@@ -212,8 +213,8 @@ impl fmt::Debug for Cluster {
     }
 }
 
-fn lock(shown: &Mutex<Option<Manager>>) -> MutexGuard<'_, Option<Manager>> {
-    shown.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(running: &Mutex<Option<Manager>>) -> MutexGuard<'_, Option<Manager>> {
+    running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The permissions of all components.

@@ -222,8 +222,8 @@ impl Context {
             return self.pod_control.create_all(owner, &pod, missing).await;
         }
         let surplus = (active.len() - wanted).min(BURST);
-        let doomed = deletion_order::choose(active, related, surplus, &self.clock);
-        self.pod_control.delete_all(owner, doomed.iter().map(|pod| &pod.metadata)).await
+        let to_delete = deletion_order::choose(active, related, surplus, &self.clock);
+        self.pod_control.delete_all(owner, to_delete.iter().map(|pod| &pod.metadata)).await
     }
 
     /// The active pods of all sets with the same controller, such as those of one Deployment.
