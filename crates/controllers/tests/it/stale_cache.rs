@@ -1,66 +1,24 @@
 //! Controllers whose cache of one resource is old: another object has the name of one that it shows.
 
-use std::convert::Infallible;
-use std::future;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
-
-use http::{Request, Response, StatusCode};
+use http::{Request, StatusCode};
 use kube_client::client::Body;
-use tower_service::Service;
 
+use crate::interception::{self, Interception};
 use crate::objects::{PODS, names, template};
 use crate::plane::Plane;
-use apiserver::auth::authentication::User;
-use apiserver::in_process::InProcessClient;
 use machinery::{Value, json};
-use runtime::{ApiService, Connect, Identity};
-use testenv::TestEnv;
 
-/// Connections on which the watches of one resource are never answered: its cache shows the objects
-/// that exist when the controllers start.
-#[derive(Clone)]
-struct Unwatched {
-    client: InProcessClient,
-    plural: &'static str,
-}
-
-/// Connects controllers to a plane with [`Unwatched`] connections.
-fn connect_without_watches(env: &TestEnv, plural: &'static str) -> Connect {
-    let client = env.server().in_process_client();
-    Arc::new(move |identity: &Identity| {
-        let user = User::authenticated(&identity.user, "", identity.groups.clone());
-        ApiService::new(Unwatched { client: client.for_user(user), plural }, "default")
-    })
-}
-
-impl Service<Request<Body>> for Unwatched {
-    type Response = Response<apiserver::http::body::Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let query = request.uri().query().unwrap_or_default();
-        let is_watch = query.contains("watch=true") && request.uri().path().ends_with(self.plural);
-        let has_initial_events = query.contains("sendInitialEvents=true");
-        let mut client = self.client.clone();
-        Box::pin(async move {
-            match is_watch {
-                false => client.call(request).await,
-                // The objects are listed instead.
-                true if has_initial_events => {
-                    let mut refused = Response::new(apiserver::http::body::Body::empty());
-                    *refused.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
-                    Ok(refused)
-                }
-                true => future::pending().await,
-            }
-        })
+/// The watches of a resource are never answered: its cache shows the objects that exist when the
+/// controllers start.
+fn refuse_watches(request: &Request<Body>, plural: &str) -> Interception {
+    let query = request.uri().query().unwrap_or_default();
+    if !query.contains("watch=true") || !request.uri().path().ends_with(plural) {
+        Interception::None
+    } else if query.contains("sendInitialEvents=true") {
+        // The objects are listed instead.
+        Interception::Refused(StatusCode::UNPROCESSABLE_ENTITY)
+    } else {
+        Interception::Unanswered
     }
 }
 
@@ -81,7 +39,8 @@ async fn until_observed(plane: &Plane, path: &str) {
 
 /// Restarts the controllers so that their cache does not show later changes of a resource.
 async fn restart_without_watches(plane: &mut Plane, plural: &'static str) {
-    plane.restart_with(connect_without_watches(plane, plural)).await;
+    let connect = interception::connect(plane, move |request| refuse_watches(request, plural));
+    plane.restart_with(connect).await;
     plane.controllers().wait_until_ready().await;
 }
 
