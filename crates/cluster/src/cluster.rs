@@ -1,9 +1,12 @@
 //! [`Cluster`]: starts and stops the API server and the components in its process.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::TryStreamExt;
+use serde::de::IgnoredAny;
 use tokio::time::timeout;
 
 use crate::connect::connect;
@@ -19,8 +22,10 @@ use runtime::Manager;
 /// The time that the start waits for the components. The server serves requests in any case.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The account that every pod has unless it names another one.
-const DEFAULT_ACCOUNT: &str = "/api/v1/namespaces/default/serviceaccounts/default";
+/// A watch of the account that every pod has unless it names another one. Its first event is the
+/// account, when it exists.
+const DEFAULT_ACCOUNT: &str =
+    "/api/v1/namespaces/default/serviceaccounts?watch=true&fieldSelector=metadata.name%3Ddefault";
 
 /// The settings of a [`Cluster`].
 pub struct ClusterConfig {
@@ -165,8 +170,8 @@ impl Cluster {
         controllers.wait_until_ready().await;
         if controllers.selection().includes("serviceaccount-controller") {
             let client = kube_client::Client::new(self.server.in_process_client(), "default");
-            while !exists(&client, DEFAULT_ACCOUNT).await {
-                tokio::task::yield_now().await;
+            if let Err(error) = wait_for_event(&client, DEFAULT_ACCOUNT).await {
+                tracing::warn!(%error, "cannot watch the default service account");
             }
         }
     }
@@ -226,7 +231,10 @@ pub fn roles() -> FixedRoles {
     FixedRoles::new(controllers.chain(nodes))
 }
 
-async fn exists(client: &kube_client::Client, path: &str) -> bool {
-    let Ok(request) = http::Request::get(path).body(Vec::new()) else { return false };
-    client.request_text(request).await.is_ok()
+/// Waits for the first event of a watch.
+async fn wait_for_event(client: &kube_client::Client, path: &str) -> kube_client::Result<()> {
+    let request = http::Request::get(path).body(Vec::new());
+    let request = request.map_err(kube_client::Error::HttpError)?;
+    let events = client.request_events::<IgnoredAny>(request).await?;
+    pin!(events).try_next().await.map(|_| ())
 }
