@@ -238,3 +238,18 @@ async fn wait_for_event(client: &kube_client::Client, path: &str) -> kube_client
     let events = client.request_events::<IgnoredAny>(request).await?;
     pin!(events).try_next().await.map(|_| ())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_default_service_account_exists_when_a_cluster_has_started() {
+        let cluster = Cluster::start(ClusterConfig::default()).await.unwrap();
+        let client = kube_client::Client::new(cluster.server().in_process_client(), "default");
+        let path = "/api/v1/namespaces/default/serviceaccounts/default";
+        let account = client.request_text(http::Request::get(path).body(Vec::new()).unwrap()).await;
+        assert!(account.is_ok(), "{account:?}");
+        cluster.stop().await.unwrap();
+    }
+}
