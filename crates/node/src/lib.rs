@@ -29,6 +29,7 @@ mod pod_addresses;
 mod pod_admission;
 mod pod_annotations;
 mod pod_events;
+mod pod_files;
 mod pod_controller;
 mod stages;
 mod text_reader;

@@ -16,6 +16,7 @@ use crate::node_view::NodeView;
 use crate::pod_addresses::PodAddresses;
 use crate::pod_admission::{self, Admission, Rejection};
 use crate::pod_events::PodEvents;
+use crate::pod_files;
 use crate::pod_lifecycle::{PodLifecycle, Progress};
 use crate::pod_plan::PodPlan;
 use crate::pod_view::{PodCondition, PodStatus, PodView};
@@ -156,6 +157,8 @@ impl PodContext {
             self.events.report_wrong_annotations(pod);
         }
         self.events.report(pod, &status);
+        let next_file = pod_files::add(pod, &plan, &status, &self.node_files, self.clock.now());
+        let wake_after = wake_after.into_iter().chain(next_file).min();
         Ok(wake_after.map_or(Action::Done, Action::RequeueAfter))
     }
 
@@ -184,6 +187,7 @@ impl PodContext {
         if !pod.is_finished() {
             match PodLifecycle::new(pod, &plan, self.clock.now()).terminate() {
                 Ok(status) => {
+                    pod_files::add(pod, &plan, &status, &self.node_files, self.clock.now());
                     self.write(pod, &status).await?;
                     self.events.report_stop(pod);
                 }

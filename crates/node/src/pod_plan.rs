@@ -17,6 +17,7 @@
 //! the containers of a Job whose policy is not `Always` exit at once with code 0, as those of KWOK do,
 //! init containers as well, and other containers do not end.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::commands::{self, NodeFiles, Process};
@@ -123,6 +124,21 @@ impl<'a> PodPlan<'a> {
 
     fn command(&self, container: &Container, restarts: u32) -> Option<Process> {
         commands::process(self.pod, container, restarts, self.node_files?)
+    }
+
+    /// The files that a container, which may be an init container, makes in the run after this number
+    /// of restarts, and the times after its start.
+    pub(crate) fn files(&self, container: &Container, restarts: u32) -> BTreeMap<String, Duration> {
+        let is_init = self.pod.spec.init_containers.iter().any(|it| it.name == container.name);
+        let is_annotated = if is_init {
+            self.init_duration.is_some() || self.own_exit_code(&container.name).is_some()
+        } else {
+            self.run_for.is_some()
+        };
+        match self.node_files {
+            Some(files) if !is_annotated => commands::files(self.pod, container, restarts, files),
+            _ => BTreeMap::new(),
+        }
     }
 
     fn own_exit_code(&self, container: &str) -> Option<i32> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 /// See the [module documentation](self).
@@ -155,6 +156,12 @@ pub(crate) struct VolumeMount {
     pub name: String,
     /// Its directory.
     pub mount_path: String,
+    /// Whether it cannot be changed.
+    pub read_only: bool,
+    /// The part of the volume; empty for the whole.
+    pub sub_path: String,
+    /// The part of the volume, with variables.
+    pub sub_path_expr: String,
 }
 
 /// A volume.
@@ -165,6 +172,8 @@ pub(crate) struct Volume {
     pub name: String,
     /// A directory of the node.
     pub host_path: Option<HostPath>,
+    /// A directory of the pod.
+    pub empty_dir: Option<IgnoredAny>,
 }
 
 /// A directory of a node.
@@ -173,6 +182,9 @@ pub(crate) struct Volume {
 pub(crate) struct HostPath {
     /// Its path.
     pub path: String,
+    /// What must exist there: `DirectoryOrCreate`
+    #[serde(rename = "type")]
+    pub type_: String,
 }
 
 /// A condition that a ready pod must have.
@@ -346,14 +358,6 @@ impl Container {
     /// Whether an init container runs until the pod ends.
     pub(crate) fn is_sidecar(&self) -> bool {
         self.restart_policy == "Always"
-    }
-}
-
-impl VolumeMount {
-    /// Whether a file is on the volume.
-    pub(crate) fn contains(&self, path: &str) -> bool {
-        let rest = path.strip_prefix(self.mount_path.trim_end_matches('/'));
-        rest.is_some_and(|rest| rest.starts_with('/'))
     }
 }
 
