@@ -16,7 +16,7 @@ pub struct Role {
     pub rules: &'static [PolicyRule],
 }
 
-/// The name of the service account in `kube-system`, and of the source of events.
+/// The name of the service account in `kube-system`, and of the source of the events about Stages.
 pub(crate) const NAME: &str = "simulated-nodes";
 
 const RULES: &[PolicyRule] = &[

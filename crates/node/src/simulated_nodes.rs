@@ -36,6 +36,9 @@ const POD_WORKERS: usize = 32;
 /// The number of nodes that are registered or renewed at the same time.
 const NODE_WORKERS: usize = 32;
 
+/// The source of the events about pods, as in Kubernetes.
+const KUBELET: &str = "kubelet";
+
 /// The name of the CRD of KWOK's Stages.
 const STAGE_CRD: &str = "stages.kwok.x-k8s.io";
 
@@ -133,7 +136,7 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
         count: options.count,
         clock: options.clock.clone(),
         addresses: Arc::new(PodAddresses::default()),
-        events: PodEvents::new(manager.recorder(roles::NAME), options.clock.clone()),
+        events: PodEvents::new(manager.recorder(KUBELET), options.clock.clone()),
         node_files: NodeFiles::default(),
         existing: Once::new(),
         stages: Arc::clone(&stages),
