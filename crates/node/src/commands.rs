@@ -43,6 +43,12 @@ const MAX_VOLUMES: usize = 100;
 /// The number of bytes of a path, as in Linux.
 const MAX_PATH: usize = 4_096;
 
+/// Programs that do not handle SIGTERM.
+const ENDED_BY_SIGNAL: [&str; 6] = ["sleep", "tail", "sh", "ash", "bash", "dash"];
+
+/// The exit code of a process that was ended by SIGTERM.
+const SIGTERM_CODE: i32 = 143;
+
 /// Variables that shells set themselves.
 const SHELL_VARIABLES: [&str; 10] =
     ["RANDOM", "SECONDS", "LINENO", "PWD", "OLDPWD", "UID", "EUID", "PPID", "IFS", "SHLVL"];
@@ -77,6 +83,15 @@ pub(crate) fn process(
     let known = follow(pod, container, restarts, node_files).map(|(process, _)| process);
     let is_server = container.command.is_empty() && is_server(&container.image);
     known.or(is_server.then_some(Process::ENDLESS))
+}
+
+/// The exit code of a container that is stopped. Shells and `sleep` are ended by the signal; other
+/// programs are servers, which handle it. (As the first process of a real container `sleep` ignores the
+/// signal, and is killed after the grace period with 137; that is not waited for.)
+pub(crate) fn stop_exit_code(container: &Container) -> i32 {
+    let program = container.command.iter().chain(&container.args).next();
+    let is_ended = program.is_some_and(|it| ENDED_BY_SIGNAL.contains(&shell::program_name(it)));
+    if is_ended { SIGTERM_CODE } else { 0 }
 }
 
 /// The files that a run of a container makes, and the times after its start.

@@ -12,6 +12,7 @@
 
 use std::time::Duration;
 
+use crate::commands;
 use crate::pod_conditions;
 use crate::pod_plan::PodPlan;
 use crate::pod_view::{Container, ContainerState, ContainerStatus, PodStatus, PodView, Terminated};
@@ -80,7 +81,7 @@ impl<'a> PodLifecycle<'a> {
         let is_finished = phase == "Succeeded" || phase == "Failed";
         if is_finished {
             self.wake_after = None;
-            self.end_sidecars(&mut status, 0);
+            self.end_sidecars(&mut status, |_| 0);
         }
         pod_conditions::set_all(&mut status, spec, is_created && !is_finished, &self.now_text);
         Progress { status, wake_after: self.wake_after }
@@ -124,10 +125,10 @@ impl<'a> PodLifecycle<'a> {
         let containers = self.pod.spec.containers.iter();
         let statuses = containers.map(|container| {
             let status = known(&self.pod.status.container_statuses, container);
-            self.killed(status.unwrap_or_else(|| new_status(container, "")))
+            self.killed(container, status.unwrap_or_else(|| new_status(container, "")))
         });
         status.container_statuses = statuses.collect();
-        self.end_sidecars(&mut status, 143);
+        self.end_sidecars(&mut status, commands::stop_exit_code);
         status
     }
 
@@ -311,24 +312,24 @@ impl<'a> PodLifecycle<'a> {
         };
     }
 
-    /// Ends the sidecars that run.
-    fn end_sidecars(&self, status: &mut PodStatus, code: i32) {
-        for status in &mut status.init_container_statuses {
-            if status.state.running.is_some() {
-                self.exit(status, code);
-            }
-        }
-        for status in &mut status.ephemeral_container_statuses {
-            if status.state.running.is_some() {
-                self.exit(status, code);
+    /// Ends the sidecars and ephemeral containers that run.
+    fn end_sidecars(&self, status: &mut PodStatus, code: impl Fn(&Container) -> i32) {
+        let spec = &self.pod.spec;
+        for (containers, statuses) in [
+            (&spec.init_containers, &mut status.init_container_statuses),
+            (&spec.ephemeral_containers, &mut status.ephemeral_container_statuses),
+        ] {
+            for status in statuses.iter_mut().filter(|it| it.state.running.is_some()) {
+                let container = containers.iter().find(|it| it.name == status.name);
+                self.exit(status, container.map_or(0, &code));
             }
         }
     }
 
     /// The status of a container whose pod is deleted.
-    fn killed(&self, mut status: ContainerStatus) -> ContainerStatus {
+    fn killed(&self, container: &Container, mut status: ContainerStatus) -> ContainerStatus {
         if status.state.running.is_some() {
-            self.exit(&mut status, 143);
+            self.exit(&mut status, commands::stop_exit_code(container));
         } else if status.state.terminated.is_none() {
             let message = "The container could not be located when the pod was terminated";
             status.state = ContainerState::terminated(Terminated {
