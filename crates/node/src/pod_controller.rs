@@ -2,7 +2,7 @@
 //!
 //! It promises that each pod has the status of [`pod_lifecycle`](crate::pod_lifecycle) at the time of
 //! the plane's clock, by one write for each change, and that a deleted pod ends and is removed. It
-//! reads Pods and Nodes, and writes the status of Pods, deletes Pods, and records
+//! reads Pods and Nodes, the [`ConfigMap`s and Secrets](crate::pod_config) of pods that start, and writes the status of Pods, deletes Pods, and records
 //! [Events](crate::pod_events) about their containers.
 
 use std::sync::{Arc, Once};
@@ -15,6 +15,7 @@ use crate::node_object;
 use crate::node_view::NodeView;
 use crate::pod_addresses::PodAddresses;
 use crate::pod_admission::{self, Admission, Rejection};
+use crate::pod_config::{Checked, PodConfig};
 use crate::pod_events::PodEvents;
 use crate::pod_files;
 use crate::pod_lifecycle::{PodLifecycle, Progress};
@@ -37,6 +38,7 @@ pub(crate) struct PodContext {
     pub addresses: Arc<PodAddresses>,
     pub events: PodEvents,
     pub node_files: NodeFiles,
+    pub config: PodConfig,
     /// Records the addresses of the pods that exist at the start.
     pub existing: Once,
     pub stages: Arc<Stages>,
@@ -48,6 +50,7 @@ pub(crate) async fn reconcile(request: Request, cx: Arc<PodContext>) -> Result<A
     let Some(item) = cx.pods.indexer().get(&request) else {
         cx.addresses.release(&request);
         cx.stages.forget(&request);
+        cx.config.forget(&request);
         return Ok(Action::Done);
     };
     let pod: PodView = item.decode()?;
@@ -131,11 +134,13 @@ impl PodContext {
                 Admission::RejectedAfter(wait) => return Ok(Action::RequeueAfter(wait)),
             }
         }
-        let plan = if self.stages.replaces(StagedKind::Pod, "pod-complete") {
+        let Checked { missing, is_new, retry_after } = self.config.check(request, pod).await?;
+        let mut plan = if self.stages.replaces(StagedKind::Pod, "pod-complete") {
             PodPlan::of_annotations(pod)
         } else {
             PodPlan::of(pod, &self.node_files)
         };
+        plan.missing = missing;
         let lifecycle = PodLifecycle::new(pod, &plan, self.clock.now());
         let Progress { mut status, wake_after } = lifecycle.advance();
         if status.host_ip.is_empty() {
@@ -157,8 +162,11 @@ impl PodContext {
             self.events.report_wrong_annotations(pod);
         }
         self.events.report(pod, &status);
+        if is_new {
+            self.events.report_missing(pod, &plan.missing);
+        }
         let next_file = pod_files::add(pod, &plan, &status, &self.node_files, self.clock.now());
-        let wake_after = wake_after.into_iter().chain(next_file).min();
+        let wake_after = wake_after.into_iter().chain(next_file).chain(retry_after).min();
         Ok(wake_after.map_or(Action::Done, Action::RequeueAfter))
     }
 

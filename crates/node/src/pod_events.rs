@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::pod_annotations;
+use crate::pod_config::Missing;
 use crate::pod_view::{ContainerStatus, PodStatus, PodView};
 use keel::{Clock, Timestamp};
 use runtime::recorder::{EventType, Recorder};
@@ -109,6 +110,20 @@ impl PodEvents {
     /// Records that a pod was rejected.
     pub(crate) fn report_rejection(&self, pod: &PodView, reason: &str, message: &str) {
         self.record(pod, None, EventType::Warning, reason, message);
+    }
+
+    /// Records what a pod cannot start without.
+    pub(crate) fn report_missing(&self, pod: &PodView, missing: &Missing) {
+        if let Some((volume, why)) = &missing.volume {
+            let message = format!("MountVolume.SetUp failed for volume {volume:?} : {why}");
+            self.record(pod, None, EventType::Warning, "FailedMount", &message);
+        }
+        for (name, why) in &missing.containers {
+            let is_init = pod.spec.init_containers.iter().any(|it| it.name == *name);
+            let field = if is_init { "initContainers" } else { "containers" };
+            let (container, message) = (Some((field, name.as_str())), format!("Error: {why}"));
+            self.record(pod, container, EventType::Warning, "Failed", &message);
+        }
     }
 
     /// Records which annotations of a pod are wrong, and therefore ignored.

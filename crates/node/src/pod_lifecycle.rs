@@ -59,8 +59,9 @@ impl<'a> PodLifecycle<'a> {
         if deadline.is_some_and(|deadline| self.has_passed(&start, deadline)) {
             return Progress { status: self.exceeded(), wake_after: None };
         }
-        let is_created =
-            self.plan.waiting.is_none() && self.has_passed(&start, self.plan.start_after);
+        let is_created = self.plan.waiting.is_none()
+            && self.plan.missing.volume.is_none()
+            && self.has_passed(&start, self.plan.start_after);
         let spec = &self.pod.spec;
         let (init, is_initialized) = self.init_containers(is_created);
         status.init_container_statuses = init;
@@ -74,7 +75,7 @@ impl<'a> PodLifecycle<'a> {
             _ if has_failed => "Failed",
             Some(codes) if codes.iter().all(|code| *code == 0) => "Succeeded",
             Some(_) => "Failed",
-            None if is_initialized => "Running",
+            None if is_initialized && !status.container_statuses.iter().any(never_ran) => "Running",
             None => "Pending",
         };
         phase.clone_into(&mut status.phase);
@@ -158,7 +159,7 @@ impl<'a> PodLifecycle<'a> {
             self.start(status);
         }
         self.set_readiness(container, status);
-        true
+        status.state.running.is_some()
     }
 
     /// Whether the next container may start.
@@ -251,7 +252,12 @@ impl<'a> PodLifecycle<'a> {
         statuses
     }
 
+    /// Starts a container, unless something is missing that it needs.
     fn start(&self, status: &mut ContainerStatus) {
+        if let Some(why) = self.plan.missing.containers.get(&status.name) {
+            status.state = ContainerState::waiting("CreateContainerConfigError", why);
+            return;
+        }
         if status.last_state.terminated.is_some() {
             status.restart_count += 1;
         }
@@ -374,6 +380,11 @@ fn known(all: &[ContainerStatus], container: &Container) -> Option<ContainerStat
         known.state = ContainerState::waiting("ContainerCreating", "");
     }
     Some(known)
+}
+
+/// Whether a container waits for its first run.
+fn never_ran(status: &ContainerStatus) -> bool {
+    status.state.waiting.is_some() && status.last_state.terminated.is_none()
 }
 
 fn new_status(container: &Container, reason: &str) -> ContainerStatus {

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use crate::commands::{self, NodeFiles, Process};
 use crate::pod_annotations;
+use crate::pod_config::Missing;
 use crate::pod_view::{Container, PodView};
 
 /// See the [module documentation](self).
@@ -43,6 +44,8 @@ pub(crate) struct PodPlan<'a> {
     init_duration: Option<Duration>,
     /// The exit code of the containers that have none of their own.
     exit_code: Option<i32>,
+    /// What the pod cannot start without.
+    pub missing: Missing,
     pod: &'a PodView,
     /// Needed to follow the commands of the containers; `None` if they are not followed.
     node_files: Option<&'a NodeFiles>,
@@ -69,6 +72,7 @@ impl<'a> PodPlan<'a> {
             run_for: None,
             init_duration: None,
             exit_code: None,
+            missing: Missing::default(),
             pod,
             node_files: None,
             ends: false,

@@ -91,6 +91,8 @@ pub(crate) struct Container {
     pub args: Vec<String>,
     /// The environment variables.
     pub env: Vec<EnvVar>,
+    /// Objects whose entries are variables.
+    pub env_from: Vec<EnvFromSource>,
     /// The ports.
     pub ports: Vec<ContainerPort>,
     /// The volumes in the file system of the container.
@@ -119,12 +121,59 @@ pub(crate) struct EnvVar {
     pub value_from: Option<EnvVarSource>,
 }
 
-/// Where the value of a variable comes from; without a field it is another object.
+/// Where the value of a variable comes from.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct EnvVarSource {
     /// A field of the pod.
     pub field_ref: Option<FieldRef>,
+    /// An entry of a `ConfigMap`.
+    pub config_map_key_ref: Option<KeyRef>,
+    /// An entry of a Secret.
+    pub secret_key_ref: Option<KeyRef>,
+}
+
+/// An object whose entries are variables.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct EnvFromSource {
+    /// A `ConfigMap`.
+    pub config_map_ref: Option<ObjectRef>,
+    /// A Secret.
+    pub secret_ref: Option<ObjectRef>,
+}
+
+/// An entry of a `ConfigMap` or Secret.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct KeyRef {
+    /// The name of the object.
+    pub name: String,
+    /// The key of the entry.
+    pub key: String,
+    /// Whether the object and the entry may be absent.
+    pub optional: bool,
+}
+
+/// A `ConfigMap` or Secret.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ObjectRef {
+    name: String,
+    /// The name of the Secret of a volume.
+    secret_name: String,
+    /// The entries that are needed.
+    pub items: Vec<ItemRef>,
+    /// Whether the object and the entries may be absent.
+    pub optional: bool,
+}
+
+/// An entry of a `ConfigMap` or Secret in a volume.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ItemRef {
+    /// Its key.
+    pub key: String,
 }
 
 /// A field of the pod.
@@ -174,6 +223,30 @@ pub(crate) struct Volume {
     pub host_path: Option<HostPath>,
     /// A directory of the pod.
     pub empty_dir: Option<IgnoredAny>,
+    /// The entries of a `ConfigMap`.
+    pub config_map: Option<ObjectRef>,
+    /// The entries of a Secret.
+    pub secret: Option<ObjectRef>,
+    /// Several sources.
+    pub projected: Option<Projected>,
+}
+
+/// The sources of a volume.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Projected {
+    /// The sources.
+    pub sources: Vec<ProjectedSource>,
+}
+
+/// A source of a volume.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ProjectedSource {
+    /// The entries of a `ConfigMap`.
+    pub config_map: Option<ObjectRef>,
+    /// The entries of a Secret.
+    pub secret: Option<ObjectRef>,
 }
 
 /// A directory of a node.
@@ -358,6 +431,13 @@ impl Container {
     /// Whether an init container runs until the pod ends.
     pub(crate) fn is_sidecar(&self) -> bool {
         self.restart_policy == "Always"
+    }
+}
+
+impl ObjectRef {
+    /// The name of the object.
+    pub(crate) fn name(&self) -> &str {
+        if self.name.is_empty() { &self.secret_name } else { &self.name }
     }
 }
 

@@ -26,6 +26,7 @@ const RULES: &[PolicyRule] = &[
         &["get", "list", "watch", "create", "patch", "delete"],
     ),
     PolicyRule::new(&[""], &["nodes/status", "pods/status"], &["patch"]),
+    PolicyRule::new(&[""], &["configmaps", "secrets"], &["get"]),
     PolicyRule::new(&["coordination.k8s.io"], &["leases"], &["create", "patch"]),
     PolicyRule::new(&["", "events.k8s.io"], &["events"], &["create", "patch", "update"]),
     PolicyRule::new(

@@ -15,6 +15,7 @@ use crate::node_controller::{self, NodeContext};
 use crate::node_object::{self, Capacity, SIMULATED_LABEL};
 use crate::node_view::NodeView;
 use crate::pod_addresses::PodAddresses;
+use crate::pod_config::PodConfig;
 use crate::pod_controller::{self, PodContext};
 use crate::pod_events::PodEvents;
 use crate::requests;
@@ -138,6 +139,7 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
         addresses: Arc::new(PodAddresses::default()),
         events: PodEvents::new(manager.recorder(KUBELET), options.clock.clone()),
         node_files: NodeFiles::default(),
+        config: PodConfig::new(manager.client(), options.clock.clone()),
         existing: Once::new(),
         stages: Arc::clone(&stages),
     };
