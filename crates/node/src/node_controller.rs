@@ -25,6 +25,8 @@ use runtime::{Action, Client, Failure, Lister, Request};
 const LEASE_PERIOD: Duration = Duration::from_secs(10);
 /// 4 % of the period, as for kubelets, so that the renewals of many nodes do not coincide.
 const LEASE_JITTER_MILLIS: u64 = 400;
+/// The time until a renewal that met another write is repeated.
+const LEASE_RETRY: Duration = Duration::from_secs(1);
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
 /// The context of [`reconcile`].
@@ -144,6 +146,10 @@ impl NodeContext {
             Err(error) if requests::has_code(&error, 404) => {
                 let lease = node_object::lease(name, &node.metadata.uid, now);
                 requests::unless_outdated(requests::create(&self.client, LEASES, &lease).await)?;
+            }
+            Err(error) if requests::has_code(&error, 409) => {
+                tracing::debug!(%error, "the lease of a node was changed by others meanwhile");
+                return Ok(LEASE_RETRY);
             }
             renewed => renewed?,
         }

@@ -281,8 +281,8 @@ impl Writer {
                 // The server refuses permanently.
                 (kube_client::Error::Api(status), _) if (400..429).contains(&status.code) => {
                     let reason = &new_event.reason;
-                    if is_namespace_terminating(status) {
-                        tracing::debug!(%reason, %error, "the namespace of an event is being deleted");
+                    if is_namespace_terminating(status) || status.is_not_found() {
+                        tracing::debug!(%reason, %error, "the namespace of an event is being deleted or gone");
                     } else {
                         tracing::warn!(%reason, %error, "an event was refused");
                     }
