@@ -183,7 +183,7 @@ fn variable(pod: &PodView, environment: &HashMap<&str, &EnvVar>, name: &str) -> 
         // With `$` it may refer to other variables.
         return (!value.contains('$')).then(|| value.clone());
     };
-    let path = source.field_ref.as_ref()?.field_path.as_str();
+    let path = source.field.as_ref()?.field_path.as_str();
     let metadata = &pod.metadata;
     let key = |map: &str| path.strip_prefix(map)?.strip_prefix("['")?.strip_suffix("']");
     if let Some(key) = key("metadata.annotations") {

@@ -16,7 +16,7 @@ use crate::node_object;
 use crate::node_view::{NodeView, index_of};
 use crate::requests;
 use crate::simulated_nodes::{NODE_INDEX, SimulatedNodesOptions};
-use crate::stages::{Played, StagedKind, Stages};
+use crate::stages::{StageOutcome, StagedKind, Stages};
 use crate::time;
 use keel::Timestamp;
 use runtime::informer::Indexer;
@@ -75,9 +75,9 @@ pub(crate) async fn reconcile(request: Request, cx: Arc<NodeContext>) -> Result<
     }
     let renewal = cx.renew_lease(&node).await?;
     let Some(item) = cx.nodes.indexer().get(&request) else { return Ok(Action::Requeue) };
-    let next = match cx.stages.play(StagedKind::Node, &item, &cx.functions(name)).await? {
-        Played::Staged(wait) => wait.unwrap_or(renewal),
-        Played::Nothing => {
+    let next = match cx.stages.apply(StagedKind::Node, &item, &cx.functions(name)).await? {
+        StageOutcome::Staged(wait) => wait.unwrap_or(renewal),
+        StageOutcome::NotStaged => {
             cx.update_status(&node).await?;
             renewal
         }

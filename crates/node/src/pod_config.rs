@@ -73,6 +73,7 @@ enum Kind {
 /// The names of the entries of an object.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[expect(clippy::zero_sized_map_values, reason = "a set cannot be decoded from an object")]
 struct Keys {
     data: BTreeMap<String, IgnoredAny>,
     binary_data: BTreeMap<String, IgnoredAny>,
@@ -249,7 +250,7 @@ fn objects_of(volume: &Volume) -> impl Iterator<Item = (Kind, &ObjectRef)> {
 /// The entry of an object from which a variable must have its value.
 fn key_of(variable: &EnvVar) -> Option<(Kind, &KeyRef)> {
     let source = variable.value_from.as_ref()?;
-    let config_map = source.config_map_key_ref.as_ref().map(|it| (Kind::ConfigMap, it));
-    let secret = || source.secret_key_ref.as_ref().map(|it| (Kind::Secret, it));
+    let config_map = source.config_map_key.as_ref().map(|it| (Kind::ConfigMap, it));
+    let secret = || source.secret_key.as_ref().map(|it| (Kind::Secret, it));
     config_map.or_else(secret).filter(|(_, it)| !it.optional)
 }

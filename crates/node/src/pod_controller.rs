@@ -22,7 +22,7 @@ use crate::pod_lifecycle::{PodLifecycle, Progress};
 use crate::pod_plan::PodPlan;
 use crate::pod_view::{PodCondition, PodStatus, PodView};
 use crate::requests;
-use crate::stages::{Played, StagedKind, Stages};
+use crate::stages::{StageOutcome, StagedKind, Stages};
 use crate::time;
 use keel::Clock;
 use runtime::{Action, Client, Failure, Lister, Request};
@@ -61,8 +61,8 @@ pub(crate) async fn reconcile(request: Request, cx: Arc<PodContext>) -> Result<A
     let Some(node) = node.filter(|node| node.is_managed(cx.count)) else {
         return Ok(Action::Done);
     };
-    let played = cx.stages.play(StagedKind::Pod, &item, &cx.functions(&request, &node)).await?;
-    if let Played::Staged(Some(wait)) = played {
+    let outcome = cx.stages.apply(StagedKind::Pod, &item, &cx.functions(&request, &node)).await?;
+    if let StageOutcome::Staged(Some(wait)) = outcome {
         return Ok(Action::RequeueAfter(wait));
     }
     if pod.metadata.deletion_timestamp.is_some() {
@@ -71,7 +71,8 @@ pub(crate) async fn reconcile(request: Request, cx: Arc<PodContext>) -> Result<A
         }
         return cx.end(&pod).await;
     }
-    let is_staged = played != Played::Nothing || cx.stages.replaces(StagedKind::Pod, "pod-ready");
+    let is_staged =
+        outcome != StageOutcome::NotStaged || cx.stages.replaces(StagedKind::Pod, "pod-ready");
     if pod.is_finished() || is_staged {
         return Ok(Action::Done);
     }

@@ -126,11 +126,14 @@ pub(crate) struct EnvVar {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct EnvVarSource {
     /// A field of the pod.
-    pub field_ref: Option<FieldRef>,
+    #[serde(rename = "fieldRef")]
+    pub field: Option<FieldRef>,
     /// An entry of a `ConfigMap`.
-    pub config_map_key_ref: Option<KeyRef>,
+    #[serde(rename = "configMapKeyRef")]
+    pub config_map_key: Option<KeyRef>,
     /// An entry of a Secret.
-    pub secret_key_ref: Option<KeyRef>,
+    #[serde(rename = "secretKeyRef")]
+    pub secret_key: Option<KeyRef>,
 }
 
 /// An object whose entries are variables.

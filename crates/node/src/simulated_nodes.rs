@@ -20,7 +20,7 @@ use crate::pod_controller::{self, PodContext};
 use crate::pod_events::PodEvents;
 use crate::requests;
 use crate::roles;
-use crate::stages::{self, Followers, StageWatch, Stages};
+use crate::stages::{self, StageWatch, StagedObjects, Stages};
 use keel::{Clock, Entropy, UncleanStop};
 use machinery::selector::FieldSelector;
 use runtime::client::json_requests;
@@ -128,7 +128,7 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
         entropy: options.entropy.clone(),
         current: RwLock::default(),
         reported: Mutex::default(),
-        plays: Mutex::default(),
+        states: Mutex::default(),
     });
     let pod_context = PodContext {
         client: manager.client(),
@@ -152,13 +152,13 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
         states: Mutex::default(),
         stages: Arc::clone(&stages),
     };
-    let followers = Followers {
+    let staged_objects = StagedObjects {
         pods: Arc::clone(pods.indexer()),
         nodes: Arc::clone(nodes.indexer()),
         pod_requests: pod_sender,
         node_requests: node_sender,
     };
-    add_stage_watch(manager, options, stages, followers);
+    add_stage_watch(manager, options, stages, staged_objects);
     manager.add(
         Controller::for_::<Pod>()
             .named("simulated-pods")
@@ -180,7 +180,7 @@ fn add_stage_watch(
     manager: &Manager,
     options: &SimulatedNodesOptions,
     stages: Arc<Stages>,
-    followers: Followers,
+    staged_objects: StagedObjects,
 ) {
     let fields = format!("metadata.name={STAGE_CRD}");
     let fields = FieldSelector::parse(&fields).expect("the name of a CRD is a valid value");
@@ -193,7 +193,7 @@ fn add_stage_watch(
         entropy: options.entropy.clone(),
         tasks: manager.tasks().clone(),
         crds: Arc::clone(crds.indexer()),
-        followers,
+        staged_objects,
         running: Mutex::default(),
     };
     manager.add(

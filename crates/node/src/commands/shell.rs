@@ -70,7 +70,7 @@ impl<'a, 'f> Interpreter<'a, 'f> {
             "sleep" => self.sleep(arguments),
             "test" => self.test(arguments, false),
             "[" => self.test(before(arguments, "]")?, false),
-            "expr" => self.expr(arguments).map(|value| exit_code(value != 0)),
+            "expr" => expr(arguments).map(|value| exit_code(value != 0)),
             "touch" if arguments.iter().all(|it| !it.starts_with('-')) => {
                 for path in arguments {
                     self.make_file(path)?;
@@ -236,7 +236,7 @@ impl<'a, 'f> Interpreter<'a, 'f> {
         self.depth -= 1;
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match words.as_slice() {
-            ["expr", arguments @ ..] => self.expr(arguments),
+            ["expr", arguments @ ..] => expr(arguments),
             _ => Err(Stop::NotUnderstood),
         }
     }
@@ -302,14 +302,15 @@ impl<'a, 'f> Interpreter<'a, 'f> {
         };
         Ok(exit_code(holds != is_negated))
     }
+}
 
-    fn expr(&mut self, arguments: &[&str]) -> Result<i64, Stop> {
-        let [left, operator, right] = arguments else { return Err(Stop::NotUnderstood) };
-        let mut operator = operator.chars();
-        match (operator.next(), operator.next()) {
-            (Some(operator), None) => calculate(number(left)?, operator, number(right)?),
-            _ => Err(Stop::NotUnderstood),
-        }
+/// The value of `expr` with one operator.
+fn expr(arguments: &[&str]) -> Result<i64, Stop> {
+    let [left, operator, right] = arguments else { return Err(Stop::NotUnderstood) };
+    let mut operator = operator.chars();
+    match (operator.next(), operator.next()) {
+        (Some(operator), None) => calculate(number(left)?, operator, number(right)?),
+        _ => Err(Stop::NotUnderstood),
     }
 }
 
