@@ -33,7 +33,8 @@ pub struct ClusterConfig {
     pub server: Config,
     /// The controllers that run.
     pub controllers: Selection,
-    /// The number of simulated nodes. Those of a former run with more nodes are removed.
+    /// The number of simulated nodes. Those of a former run with more nodes are removed. Nodes that
+    /// users create for KWOK are simulated as well, unless there are neither nodes nor controllers.
     pub nodes: usize,
     /// The resources of each node.
     pub capacity: Capacity,
@@ -61,6 +62,8 @@ pub struct Cluster {
     /// The manager of the controllers while they run; the server shows its metrics and health.
     running: Arc<Mutex<Option<Manager>>>,
     nodes: Option<SimulatedNodes>,
+    /// The number of nodes, without those of users.
+    node_count: usize,
 }
 
 impl Cluster {
@@ -84,11 +87,14 @@ impl Cluster {
             controllers: None,
             running: Arc::default(),
             nodes: None,
+            node_count: 0,
         };
         if nodes == 0 {
             cluster.remove_former_nodes().await;
         }
-        cluster.start_nodes(nodes, capacity);
+        if nodes > 0 || !controllers.is_empty() {
+            cluster.start_nodes(nodes, capacity);
+        }
         cluster.start_controllers(controllers);
         if timeout(START_TIMEOUT, cluster.wait_until_ready()).await.is_err() {
             tracing::warn!("the controllers have not read all objects yet");
@@ -107,7 +113,7 @@ impl Cluster {
             root_ca: self.server.authority().to_owned(),
             signers: signers(&self.server),
             metrics_api: self.metrics_api.clone(),
-            simulated_storage: self.nodes.is_some(),
+            simulated_storage: self.node_count > 0,
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
         });
@@ -142,11 +148,13 @@ impl Cluster {
         });
     }
 
-    /// Starts simulated nodes, if none run.
+    /// Starts this number of simulated nodes, and simulates those that users create for KWOK, if none
+    /// are simulated yet.
     pub fn start_nodes(&mut self, count: usize, capacity: Capacity) {
-        if self.nodes.is_some() || count == 0 {
+        if self.nodes.is_some() {
             return;
         }
+        self.node_count = count;
         self.nodes = Some(SimulatedNodes::start(&SimulatedNodesOptions {
             count,
             capacity,
