@@ -66,6 +66,8 @@ pub(crate) struct PodTraits {
     pub tolerations: Vec<Toleration>,
     pub spread_constraints: Vec<SpreadConstraint>,
     pub claims: Vec<ClaimUse>,
+    /// Whether the pod needs devices, which nothing allocates here.
+    pub has_resource_claims: bool,
     pub images: Vec<String>,
     /// The controller: apiVersion, kind and name.
     pub controller: Option<(String, String, String)>,
@@ -222,6 +224,7 @@ impl PodTraits {
             tolerations: spec.tolerations,
             spread_constraints,
             claims: claims(&metadata.name, &spec.volumes),
+            has_resource_claims: !spec.resource_claims.is_empty(),
             images,
             controller: controller.map(|owner| (owner.api_version, owner.kind, owner.name)),
             labels: metadata.labels,

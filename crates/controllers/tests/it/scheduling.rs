@@ -348,3 +348,14 @@ async fn two_hundred_pods_fill_ten_nodes_evenly() {
     assert_eq!(nodes.into_values().collect::<Vec<_>>(), [20; 10]);
     plane.stop().await;
 }
+
+#[tokio::test]
+async fn a_pod_with_resource_claims_waits_and_says_why() {
+    let plane = plane().await;
+    add_node(&plane, "a", "4", json!({})).await;
+    let claims = json!({"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]});
+    add_pod(&plane, "p", "1", claims).await;
+    let why = "0/1 nodes are available: resource claims are not allocated by this scheduler.";
+    refused(&plane, "p", why).await;
+    plane.stop().await;
+}
