@@ -73,6 +73,15 @@ pub(crate) struct PodTraits {
     pub controller: Option<(String, String, String)>,
 }
 
+impl PodTraits {
+    /// The number of terms and constraints about other pods.
+    pub(crate) fn number_of_terms(&self) -> usize {
+        let required = self.affinity.len() + self.anti_affinity.len();
+        let preferred = self.preferred_affinity.len() + self.preferred_anti_affinity.len();
+        required + preferred + self.spread_constraints.len()
+    }
+}
+
 /// A port of the node that a container uses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct HostPort {
