@@ -21,6 +21,8 @@ mod node_view;
 mod node_object;
 mod node_controller;
 mod pod_view;
+mod pod_resources;
+mod pod_resize;
 mod commands;
 mod pod_plan;
 mod pod_conditions;

@@ -20,6 +20,7 @@ use crate::pod_events::PodEvents;
 use crate::pod_files;
 use crate::pod_lifecycle::{PodLifecycle, Progress};
 use crate::pod_plan::PodPlan;
+use crate::pod_resize;
 use crate::pod_view::{PodCondition, PodStatus, PodView};
 use crate::requests;
 use crate::stages::{StageOutcome, StagedKind, Stages};
@@ -142,6 +143,7 @@ impl PodContext {
             PodPlan::of(pod, &self.node_files)
         };
         plan.missing = missing;
+        plan.resize = pod_resize::decide(pod, node);
         let lifecycle = PodLifecycle::new(pod, &plan, self.clock.now());
         let Progress { mut status, wake_after } = lifecycle.advance();
         if status.host_ip.is_empty() {
@@ -163,6 +165,7 @@ impl PodContext {
             self.events.report_wrong_annotations(pod);
         }
         self.events.report(pod, &status);
+        self.events.report_resize(pod, &plan.resize);
         if is_new {
             self.events.report_missing(pod, &plan.missing);
         }
@@ -249,7 +252,10 @@ fn changes(old: &PodStatus, new: &PodStatus) -> Map<String, Value> {
     set("podIP", old.pod_ip != new.pod_ip, json!(new.pod_ip));
     set("podIPs", old.pod_ip != new.pod_ip, json!([{"ip": new.pod_ip}]));
     set("startTime", old.start_time != new.start_time, json!(new.start_time));
-    let conditions: Vec<Value> = new.conditions.iter().filter_map(|it| changed(old, it)).collect();
+    let changed = new.conditions.iter().filter_map(|it| changed(old, it));
+    let removed = old.conditions.iter().filter(|it| new.condition(&it.type_).is_none());
+    let removed = removed.map(|it| json!({"$patch": "delete", "type": it.type_}));
+    let conditions: Vec<Value> = changed.chain(removed).collect();
     set("conditions", !conditions.is_empty(), Value::Array(conditions));
     for (field, old, new) in [
         ("containerStatuses", &old.container_statuses, &new.container_statuses),

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::pod_annotations;
 use crate::pod_config::Missing;
+use crate::pod_resize::{self, PendingResize, Resize};
 use crate::pod_view::{ContainerStatus, PodStatus, PodView};
 use keel::{Clock, Timestamp};
 use runtime::recorder::{EventType, Recorder};
@@ -73,6 +74,9 @@ impl PodEvents {
                 let container = Some((field, new.name.as_str()));
                 self.record(pod, container, EventType::Normal, reason, message);
             };
+            if let Some(why) = old.and_then(|old| why_killed(old, new)) {
+                record("Killing", &why);
+            }
             record(
                 "Pulled",
                 &format!(
@@ -103,6 +107,32 @@ impl PodEvents {
                 let container = Some(("containers", status.name.as_str()));
                 let message = format!("Stopping container {}", status.name);
                 self.record(pod, container, EventType::Normal, "Killing", &message);
+            }
+        }
+    }
+
+    /// Records what has become of other resources for a pod.
+    pub(crate) fn report_resize(&self, pod: &PodView, resize: &Resize) {
+        let record = |event_type: EventType, reason: &str, what: &str, error: &str| {
+            let message = format!("Pod resize {what}: {}", pod_resize::summary(pod, error));
+            self.record(pod, None, event_type, reason, &message);
+        };
+        match resize {
+            Resize::NotNeeded => {}
+            Resize::Accepted => {
+                record(EventType::Normal, "ResizeStarted", "started", "");
+                record(EventType::Normal, "ResizeCompleted", "completed", "");
+            }
+            Resize::Pending(PendingResize { reason, message }) => {
+                let known = pod.status.condition("PodResizePending");
+                let is_known = known.is_some_and(|it| {
+                    it.reason == *reason
+                        && it.message == *message
+                        && it.observed_generation == Some(pod.metadata.generation)
+                });
+                if !is_known {
+                    record(EventType::Warning, &format!("Resize{reason}"), reason, message);
+                }
             }
         }
     }
@@ -161,6 +191,13 @@ impl PodEvents {
         }
         has_enough
     }
+}
+
+/// Why a container was restarted whose process had not ended.
+fn why_killed(old: &ContainerStatus, new: &ContainerStatus) -> Option<String> {
+    old.state.running.as_ref()?;
+    let is_resized = old.resources.is_some() && old.resources != new.resources;
+    is_resized.then(|| format!("Container {} resize requires restart", new.name))
 }
 
 /// A reference to a pod or to one of its containers, which is in a field of the spec.

@@ -15,6 +15,7 @@ use std::time::Duration;
 use crate::commands;
 use crate::pod_conditions;
 use crate::pod_plan::PodPlan;
+use crate::pod_resize::{self, Resize};
 use crate::pod_view::{Container, ContainerState, ContainerStatus, PodStatus, PodView, Terminated};
 use crate::time;
 use keel::Timestamp;
@@ -85,6 +86,11 @@ impl<'a> PodLifecycle<'a> {
             self.end_sidecars(&mut status, |_| 0);
         }
         pod_conditions::set_all(&mut status, spec, is_created && !is_finished, &self.now_text);
+        let pending = match &self.plan.resize {
+            Resize::Pending(pending) if !is_finished => Some(pending),
+            _ => None,
+        };
+        pod_conditions::set_resize(&mut status, pending, &self.now_text);
         Progress { status, wake_after: self.wake_after }
     }
 
@@ -130,6 +136,7 @@ impl<'a> PodLifecycle<'a> {
         });
         status.container_statuses = statuses.collect();
         self.end_sidecars(&mut status, commands::stop_exit_code);
+        pod_conditions::set_resize(&mut status, None, &self.now_text);
         status
     }
 
@@ -148,6 +155,7 @@ impl<'a> PodLifecycle<'a> {
                     self.advance_init_container(container, &mut status)
                 };
             }
+            self.set_resources(container, &mut status);
             statuses.push(status);
         }
         (statuses, may_start)
@@ -209,6 +217,7 @@ impl<'a> PodLifecycle<'a> {
             if is_initialized && !has_failed {
                 self.advance_container(container, &mut status);
             }
+            self.set_resources(container, &mut status);
             statuses.push(status);
         }
         statuses
@@ -247,6 +256,7 @@ impl<'a> PodLifecycle<'a> {
                 self.start(&mut status);
                 status.started = None;
             }
+            self.set_resources(container, &mut status);
             statuses.push(status);
         }
         statuses
@@ -265,6 +275,25 @@ impl<'a> PodLifecycle<'a> {
         status.image_id = image_id(&status.image);
         status.state = ContainerState::running(&self.now_text);
         status.started = Some(true);
+    }
+
+    /// Gives a container that was created the resources of its spec, unless it must keep those that
+    /// it has. A restart for other resources makes it unready until its readiness is computed again.
+    fn set_resources(&mut self, container: &Container, status: &mut ContainerStatus) {
+        let keeps = matches!(self.plan.resize, Resize::Pending(_)) && status.resources.is_some();
+        let has_these = status.resources.as_ref() == Some(&container.resources);
+        if status.container_id.is_empty() || has_these || keeps {
+            return;
+        }
+        let former = status.resources.replace(container.resources.clone());
+        status.allocated_resources.clone_from(&container.resources.requests);
+        let restarts = former.is_some_and(|it| pod_resize::needs_restart(container, &it));
+        if restarts && status.state.running.is_some() {
+            self.exit(status, commands::stop_exit_code(container));
+            status.last_state = std::mem::take(&mut status.state);
+            self.start(status);
+            self.set_readiness(container, status);
+        }
     }
 
     fn exit(&self, status: &mut ContainerStatus, code: i32) {
