@@ -22,6 +22,8 @@ mod node_object;
 mod node_controller;
 mod pod_view;
 mod pod_resources;
+mod node_ledger;
+mod node_selection;
 mod pod_resize;
 mod commands;
 mod pod_plan;

@@ -5,11 +5,19 @@
 //!
 //! Upstream: `kubelet/allocation/allocation_manager.go`.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
+use crate::node_ledger::NodeLedger;
 use crate::node_view::NodeView;
 use crate::pod_resources::{self, Amounts, ResourceRequirements};
 use crate::pod_view::{Container, ContainerStatus, PodView};
+use runtime::ObjectKey;
+use runtime::informer::Indexer;
+
+/// The time after which a resize is tried again that needs what other pods have.
+const RETRY: Duration = Duration::from_secs(10);
 
 /// What becomes of the resources of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,14 +34,20 @@ pub(crate) enum Resize {
 /// Why a pod keeps its resources, in the words of the kubelet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PendingResize {
-    /// `Infeasible`
+    /// `Infeasible`, `Deferred`
     pub reason: &'static str,
     /// The sentence to the reason.
     pub message: String,
 }
 
 /// Decides about the resources of a pod.
-pub(crate) fn decide(pod: &PodView, node: &NodeView) -> Resize {
+pub(crate) fn decide(
+    key: &ObjectKey,
+    pod: &PodView,
+    node: &NodeView,
+    pods: &Indexer,
+    ledger: &NodeLedger,
+) -> Resize {
     if !is_needed(pod) {
         return Resize::NotNeeded;
     }
@@ -50,7 +64,21 @@ pub(crate) fn decide(pod: &PodView, node: &NodeView) -> Resize {
             return Resize::Pending(PendingResize { reason: "Infeasible", message });
         }
     }
-    Resize::Accepted
+    match ledger.accept(key, pod, &allocatable, pods) {
+        Ok(()) => Resize::Accepted,
+        Err(insufficient) => {
+            let message = insufficient.message();
+            Resize::Pending(PendingResize { reason: "Deferred", message })
+        }
+    }
+}
+
+impl Resize {
+    /// The time after which it may have another result.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let is_deferred = matches!(self, Self::Pending(pending) if pending.reason == "Deferred");
+        is_deferred.then_some(RETRY)
+    }
 }
 
 /// Whether a container has other resources than its spec says.

@@ -67,7 +67,20 @@ impl Amounts {
         self.0.get(name).copied()
     }
 
-    fn add(&mut self, other: &Self) {
+    /// The names of the resources.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Subtracts amounts that were added before.
+    pub(crate) fn subtract(&mut self, other: &Self) {
+        for (name, amount) in &other.0 {
+            *self.0.entry(name.clone()).or_default() -= amount;
+        }
+    }
+
+    /// Adds other amounts.
+    pub(crate) fn add(&mut self, other: &Self) {
         for (name, amount) in &other.0 {
             *self.0.entry(name.clone()).or_default() += amount;
         }
@@ -85,6 +98,17 @@ impl Amounts {
 /// What a pod requests now.
 pub(crate) fn requested(pod: &PodView) -> Amounts {
     total(pod, |container, _| Amounts::of(&container.resources.requests))
+}
+
+/// What the node of a pod has accepted; of containers that were not created, what they request.
+pub(crate) fn allocated(pod: &PodView) -> Amounts {
+    total(pod, |container, statuses| {
+        let status = statuses.iter().find(|it| it.name == container.name);
+        match status.filter(|it| it.resources.is_some()) {
+            Some(status) => Amounts::of(&status.allocated_resources),
+            None => Amounts::of(&container.resources.requests),
+        }
+    })
 }
 
 /// The requests of a pod: of its containers together, or of the largest init container with the

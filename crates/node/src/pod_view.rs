@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
+use crate::node_selection::Affinity;
 use crate::pod_resources::{ResizePolicy, ResourceList, ResourceRequirements};
 
 /// See the [module documentation](self).
@@ -61,6 +62,10 @@ pub(crate) struct PodSpec {
     pub node_name: String,
     /// `Always`, `OnFailure` or `Never`.
     pub restart_policy: String,
+    /// The labels of the nodes on which the pod may run.
+    pub node_selector: BTreeMap<String, String>,
+    /// The nodes on which the pod may run.
+    pub affinity: Affinity,
     /// Whether the pod has the address of its node.
     pub host_network: bool,
     /// The containers.

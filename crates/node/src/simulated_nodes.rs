@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use crate::commands::NodeFiles;
 use crate::node_controller::{self, NodeContext};
+use crate::node_ledger::NodeLedger;
 use crate::node_object::{self, Capacity, SIMULATED_LABEL};
 use crate::node_view::NodeView;
 use crate::pod_addresses::PodAddresses;
@@ -137,6 +138,7 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
         count: options.count,
         clock: options.clock.clone(),
         addresses: Arc::new(PodAddresses::default()),
+        ledger: NodeLedger::default(),
         events: PodEvents::new(manager.recorder(KUBELET), options.clock.clone()),
         node_files: NodeFiles::default(),
         config: PodConfig::new(manager.client(), options.clock.clone()),

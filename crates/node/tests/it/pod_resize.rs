@@ -91,3 +91,28 @@ async fn a_pod_that_wants_more_than_its_node_has_keeps_its_resources() {
     assert_eq!(condition(&pod, "PodResizePending"), &Value::Null);
     plane.stop().await;
 }
+
+#[tokio::test]
+async fn a_pod_that_wants_what_other_pods_have_waits_for_it() {
+    let plane = Plane::start(1, &["none"]).await;
+    plane.create_pod("other", json!({}), spec(&json!({"requests": {"cpu": "999"}}))).await;
+    plane.until_phase("other", "Running").await;
+    plane.create_pod("web", json!({}), spec(&json!({"requests": {"cpu": "1"}}))).await;
+    plane.until_phase("web", "Running").await;
+    let generation = resize(&plane, &json!({"requests": {"cpu": "2"}})).await;
+    let pod = until_observed(&plane, &generation).await;
+    let pending = condition(&pod, "PodResizePending");
+    assert_eq!(pending["reason"], "Deferred");
+    let expect =
+        "Node didn't have enough resource: cpu, requested: 2000, used: 999000, capacity: 1000000";
+    assert_eq!(pending["message"], expect);
+    message(&plane, "ResizeDeferred").await;
+    plane.delete(&format!("{PODS}/other")).await;
+    plane.until(&format!("{PODS}/other"), |code, _| code == 404).await;
+    plane.advance(std::time::Duration::from_secs(10));
+    let cpu =
+        |pod: &Value| pod["status"]["containerStatuses"][1]["resources"]["requests"]["cpu"].clone();
+    let pod = plane.until_pod("web", |pod| cpu(pod) == "2").await;
+    assert_eq!(condition(&pod, "PodResizePending"), &Value::Null);
+    plane.stop().await;
+}
