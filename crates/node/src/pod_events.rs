@@ -74,7 +74,7 @@ impl PodEvents {
                 let container = Some((field, new.name.as_str()));
                 self.record(pod, container, EventType::Normal, reason, message);
             };
-            if let Some(why) = old.and_then(|old| why_killed(old, new)) {
+            if let Some(why) = old.and_then(|old| why_killed(old, new, field)) {
                 record("Killing", &why);
             }
             record(
@@ -194,10 +194,18 @@ impl PodEvents {
 }
 
 /// Why a container was restarted whose process had not ended.
-fn why_killed(old: &ContainerStatus, new: &ContainerStatus) -> Option<String> {
+fn why_killed(old: &ContainerStatus, new: &ContainerStatus, field: &str) -> Option<String> {
     old.state.running.as_ref()?;
+    let name = &new.name;
+    if old.image != new.image {
+        return Some(if field == "initContainers" {
+            format!("Init container {name} definition changed")
+        } else {
+            format!("Container {name} definition changed, will be restarted")
+        });
+    }
     let is_resized = old.resources.is_some() && old.resources != new.resources;
-    is_resized.then(|| format!("Container {} resize requires restart", new.name))
+    is_resized.then(|| format!("Container {name} resize requires restart"))
 }
 
 /// A reference to a pod or to one of its containers, which is in a field of the spec.

@@ -164,7 +164,9 @@ impl<'a> PodLifecycle<'a> {
     /// Whether the next container may start.
     fn advance_sidecar(&mut self, container: &Container, status: &mut ContainerStatus) -> bool {
         if status.state.running.is_none() {
-            self.start(status);
+            self.start(container, status);
+        } else if status.image != container.image {
+            self.replace(container, status);
         }
         self.set_readiness(container, status);
         status.state.running.is_some()
@@ -176,8 +178,8 @@ impl<'a> PodLifecycle<'a> {
         container: &Container,
         status: &mut ContainerStatus,
     ) -> bool {
-        if status.state.waiting.is_some() && self.may_restart(status) {
-            self.start(status);
+        if status.state.waiting.is_some() && self.may_restart(container, status) {
+            self.start(container, status);
         }
         if let Some(running) = &status.state.running {
             let started = running.started_at.clone().unwrap_or_default();
@@ -185,7 +187,7 @@ impl<'a> PodLifecycle<'a> {
             if process.run_for.is_some_and(|run_for| self.has_passed(&started, run_for)) {
                 self.exit(status, process.exit_code);
                 if process.exit_code != 0 && self.pod.spec.restart_policy != "Never" {
-                    self.restart_or_wait(status);
+                    self.restart_or_wait(container, status);
                 }
             }
         }
@@ -225,9 +227,11 @@ impl<'a> PodLifecycle<'a> {
 
     fn advance_container(&mut self, container: &Container, status: &mut ContainerStatus) {
         if status.state.waiting.is_some() {
-            if self.may_restart(status) {
-                self.start(status);
+            if self.may_restart(container, status) {
+                self.start(container, status);
             }
+        } else if status.state.running.is_some() && status.image != container.image {
+            self.replace(container, status);
         } else if let Some(running) = &status.state.running {
             let started = running.started_at.clone().unwrap_or_default();
             // A container that was started by this call is written before it ends.
@@ -239,7 +243,7 @@ impl<'a> PodLifecycle<'a> {
                     own => own,
                 };
                 if policy == "Always" || policy == "OnFailure" && process.exit_code != 0 {
-                    self.restart_or_wait(status);
+                    self.restart_or_wait(container, status);
                 }
             }
         }
@@ -253,7 +257,7 @@ impl<'a> PodLifecycle<'a> {
             let known = known(&self.pod.status.ephemeral_container_statuses, container);
             let mut status = known.unwrap_or_else(|| new_status(container, "ContainerCreating"));
             if is_created && status.state.waiting.is_some() {
-                self.start(&mut status);
+                self.start(container, &mut status);
                 status.started = None;
             }
             self.set_resources(container, &mut status);
@@ -263,7 +267,7 @@ impl<'a> PodLifecycle<'a> {
     }
 
     /// Starts a container, unless something is missing that it needs.
-    fn start(&self, status: &mut ContainerStatus) {
+    fn start(&self, container: &Container, status: &mut ContainerStatus) {
         if let Some(why) = self.plan.missing.containers.get(&status.name) {
             status.state = ContainerState::waiting("CreateContainerConfigError", why);
             return;
@@ -272,9 +276,17 @@ impl<'a> PodLifecycle<'a> {
             status.restart_count += 1;
         }
         status.container_id = self.pod.container_id(&status.name, status.restart_count);
+        status.image.clone_from(&container.image);
         status.image_id = image_id(&status.image);
         status.state = ContainerState::running(&self.now_text);
         status.started = Some(true);
+    }
+
+    /// Ends the process of a container and starts the container again.
+    fn replace(&self, container: &Container, status: &mut ContainerStatus) {
+        self.exit(status, commands::stop_exit_code(container));
+        status.last_state = std::mem::take(&mut status.state);
+        self.start(container, status);
     }
 
     /// Gives a container that was created the resources of its spec, unless it must keep those that
@@ -289,9 +301,7 @@ impl<'a> PodLifecycle<'a> {
         status.allocated_resources.clone_from(&container.resources.requests);
         let restarts = former.is_some_and(|it| pod_resize::needs_restart(container, &it));
         if restarts && status.state.running.is_some() {
-            self.exit(status, commands::stop_exit_code(container));
-            status.last_state = std::mem::take(&mut status.state);
-            self.start(status);
+            self.replace(container, status);
             self.set_readiness(container, status);
         }
     }
@@ -312,11 +322,11 @@ impl<'a> PodLifecycle<'a> {
     }
 
     /// Restarts a container that has just ended, at once or after its back-off.
-    fn restart_or_wait(&mut self, status: &mut ContainerStatus) {
+    fn restart_or_wait(&mut self, container: &Container, status: &mut ContainerStatus) {
         status.last_state = std::mem::take(&mut status.state);
         let delay = backoff(status);
         if delay.is_zero() {
-            self.start(status);
+            self.start(container, status);
             return;
         }
         let metadata = &self.pod.metadata;
@@ -332,9 +342,13 @@ impl<'a> PodLifecycle<'a> {
         self.wake_in(delay);
     }
 
-    /// Whether a waiting container may start: it never ran, or its back-off is over.
-    fn may_restart(&mut self, status: &ContainerStatus) -> bool {
+    /// Whether a waiting container may start: it never ran, its back-off is over, or it has another
+    /// image.
+    fn may_restart(&mut self, container: &Container, status: &ContainerStatus) -> bool {
         let Some(last) = &status.last_state.terminated else { return true };
+        if status.image != container.image {
+            return true;
+        }
         let finished = last.finished_at.clone().unwrap_or_default();
         self.has_passed(&finished, backoff(status))
     }
@@ -397,12 +411,11 @@ impl<'a> PodLifecycle<'a> {
     }
 }
 
-/// The present status of a container, unless the container has another image now.
+/// The present status of a container. One that was created has the image with which it was created.
 fn known(all: &[ContainerStatus], container: &Container) -> Option<ContainerStatus> {
     let mut known = all.iter().find(|status| status.name == container.name)?.clone();
-    if known.image != container.image {
+    if known.container_id.is_empty() {
         known.image.clone_from(&container.image);
-        known.image_id = image_id(&container.image);
     }
     let state = &known.state;
     if state.waiting.is_none() && state.running.is_none() && state.terminated.is_none() {

@@ -50,6 +50,39 @@ async fn the_life_of_a_pod_is_told_in_the_words_of_kubernetes() {
 }
 
 #[tokio::test]
+async fn a_container_with_another_image_is_killed_and_restarted() {
+    let plane = Plane::start(1, &["none"]).await;
+    plane.create_pod("web", json!({}), json!({"restartPolicy": "Never"})).await;
+    let before = plane.until_phase("web", "Running").await;
+    plane.until(EVENTS, |_, list| about(list, "web").len() == 3).await;
+    let containers = json!([{"name": "main", "image": "example.com/app:2"}]);
+    let (code, changed) = plane
+        .patch(
+            &format!("{PODS}/web"),
+            "application/strategic-merge-patch+json",
+            &json!({"spec": {"containers": containers}}),
+        )
+        .await;
+    assert_eq!(code, 200, "{changed}");
+    let generation = &changed["metadata"]["generation"];
+    let pod = plane.until_pod("web", |it| it["status"]["observedGeneration"] == *generation).await;
+    let container = |pod: &Value| pod["status"]["containerStatuses"][0].clone();
+    let (old, new) = (container(&before), container(&pod));
+    assert_eq!((&new["restartCount"], &new["ready"]), (&json!(1), &json!(true)));
+    assert_eq!(new["image"], "example.com/app:2");
+    assert_ne!(new["containerID"], old["containerID"]);
+    assert_eq!(new["lastState"]["terminated"]["containerID"], old["containerID"]);
+    let list = plane.until(EVENTS, |_, list| about(list, "web").len() == 5).await;
+    let killing = "Container main definition changed, will be restarted";
+    let pulled = "Container image \"example.com/app:2\" already present on machine and can be accessed by the pod";
+    for (reason, message) in [("Killing", killing), ("Pulled", pulled)] {
+        let expect = (reason.to_owned(), message.to_owned());
+        assert!(about(&list, "web").contains(&expect), "{:?}", about(&list, "web"));
+    }
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn the_events_of_many_pods_are_bounded() {
     let plane = Plane::start(1, &["none"]).await;
     for index in 0..110 {
