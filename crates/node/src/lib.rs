@@ -26,6 +26,7 @@ mod node_ledger;
 mod node_selection;
 mod pod_resize;
 mod commands;
+mod pod_waiting;
 mod pod_plan;
 mod pod_conditions;
 mod pod_lifecycle;

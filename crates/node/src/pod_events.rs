@@ -12,6 +12,7 @@ use crate::pod_annotations;
 use crate::pod_config::Missing;
 use crate::pod_resize::{self, PendingResize, Resize};
 use crate::pod_view::{ContainerStatus, PodStatus, PodView};
+use crate::pod_waiting;
 use keel::{Clock, Timestamp};
 use runtime::recorder::{EventType, Recorder};
 
@@ -77,16 +78,11 @@ impl PodEvents {
             if let Some(why) = old.and_then(|old| why_killed(old, new, field)) {
                 record("Killing", &why);
             }
-            record(
-                "Pulled",
-                &format!(
-                    "Container image {:?} already present on machine and can be accessed by the pod",
-                    new.image
-                ),
-            );
+            record("Pulled", &pod_waiting::pulled(&new.image));
             record("Created", "Container created");
             record("Started", "Container started");
         }
+        self.report_annotated(pod, old, new, field);
         let is_waiting =
             new.state.waiting.as_ref().is_some_and(|it| it.reason == "CrashLoopBackOff");
         if is_waiting && old.is_none_or(|old| old.state != new.state) {
@@ -97,6 +93,26 @@ impl PodEvents {
             );
             let container = Some((field, new.name.as_str()));
             self.record(pod, container, EventType::Warning, "BackOff", &message);
+        }
+    }
+
+    /// Records why a container waits, if an annotation of the pod says so.
+    fn report_annotated(
+        &self,
+        pod: &PodView,
+        old: Option<&ContainerStatus>,
+        new: &ContainerStatus,
+        field: &str,
+    ) {
+        let Some(waiting) = &new.state.waiting else { return };
+        let is_annotated = !pod.metadata.annotations.is_empty()
+            && pod_annotations::text(pod, "waiting") == Some(&waiting.reason);
+        if !is_annotated || old.is_some_and(|old| old.state == new.state) {
+            return;
+        }
+        for (event_type, reason, message) in pod_waiting::events(&waiting.reason, &new.image) {
+            let container = Some((field, new.name.as_str()));
+            self.record(pod, container, event_type, reason, &message);
         }
     }
 

@@ -17,6 +17,7 @@ use crate::pod_conditions;
 use crate::pod_plan::PodPlan;
 use crate::pod_resize::{self, Resize};
 use crate::pod_view::{Container, ContainerState, ContainerStatus, PodStatus, PodView, Terminated};
+use crate::pod_waiting;
 use crate::time;
 use keel::Timestamp;
 
@@ -60,7 +61,7 @@ impl<'a> PodLifecycle<'a> {
         if deadline.is_some_and(|deadline| self.has_passed(&start, deadline)) {
             return Progress { status: self.exceeded(), wake_after: None };
         }
-        let is_created = self.plan.waiting.is_none()
+        let is_created = self.creating_reason().is_none()
             && self.plan.missing.volume.is_none()
             && self.has_passed(&start, self.plan.start_after);
         let spec = &self.pod.spec;
@@ -207,7 +208,7 @@ impl<'a> PodLifecycle<'a> {
 
     fn containers(&mut self, is_initialized: bool, has_failed: bool) -> Vec<ContainerStatus> {
         let spec = &self.pod.spec;
-        let first = match self.plan.waiting {
+        let first = match self.creating_reason() {
             Some(reason) => reason,
             None if spec.init_containers.is_empty() => "ContainerCreating",
             None => "PodInitializing",
@@ -217,12 +218,40 @@ impl<'a> PodLifecycle<'a> {
             let known = known(&self.pod.status.container_statuses, container);
             let mut status = known.unwrap_or_else(|| new_status(container, first));
             if is_initialized && !has_failed {
-                self.advance_container(container, &mut status);
+                match self.plan.waiting {
+                    Some(reason) if status.state.waiting.is_some() => {
+                        self.wait(container, &mut status, reason);
+                    }
+                    _ => self.advance_container(container, &mut status),
+                }
             }
             self.set_resources(container, &mut status);
             statuses.push(status);
         }
         statuses
+    }
+
+    /// The reason for which the pod is never created, if its annotation is such a reason.
+    fn creating_reason(&self) -> Option<&'a str> {
+        self.plan.waiting.filter(|reason| pod_waiting::is_before_sandbox(reason))
+    }
+
+    /// Lets a container wait for a reason of the annotation.
+    fn wait(&self, container: &Container, status: &mut ContainerStatus, reason: &str) {
+        if reason != "CrashLoopBackOff" {
+            let message = pod_waiting::message(reason, &container.image);
+            status.state = ContainerState::waiting(reason, &message);
+            return;
+        }
+        if status.last_state.terminated.is_none() {
+            // It was restarted once, and has failed again.
+            status.restart_count = 1;
+            self.start(container, status);
+            self.exit(status, 1);
+            status.last_state = std::mem::take(&mut status.state);
+        }
+        let message = self.back_off_message(&status.name, backoff(status));
+        status.state = ContainerState::waiting(reason, &message);
     }
 
     fn advance_container(&mut self, container: &Container, status: &mut ContainerStatus) {
@@ -329,17 +358,20 @@ impl<'a> PodLifecycle<'a> {
             self.start(container, status);
             return;
         }
+        let message = self.back_off_message(&status.name, delay);
+        status.state = ContainerState::waiting("CrashLoopBackOff", &message);
+        self.wake_in(delay);
+    }
+
+    fn back_off_message(&self, container: &str, delay: Duration) -> String {
         let metadata = &self.pod.metadata;
-        let message = format!(
-            "back-off {} restarting failed container={} pod={}_{}({})",
+        format!(
+            "back-off {} restarting failed container={container} pod={}_{}({})",
             go_seconds(delay),
-            status.name,
             metadata.name,
             metadata.namespace,
             metadata.uid,
-        );
-        status.state = ContainerState::waiting("CrashLoopBackOff", &message);
-        self.wake_in(delay);
+        )
     }
 
     /// Whether a waiting container may start: it never ran, its back-off is over, or it has another

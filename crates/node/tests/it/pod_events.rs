@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::plane::{PODS, Plane};
+use crate::plane::{PODS, Plane, condition};
 use machinery::{Value, json};
 
 const EVENTS: &str = "/api/v1/namespaces/default/events";
@@ -79,6 +79,61 @@ async fn a_container_with_another_image_is_killed_and_restarted() {
         let expect = (reason.to_owned(), message.to_owned());
         assert!(about(&list, "web").contains(&expect), "{:?}", about(&list, "web"));
     }
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_container_that_waits_for_its_image_is_told_as_by_a_kubelet() {
+    let plane = Plane::start(1, &["none"]).await;
+    plane.create_pod("bad", json!({"sampan.dev/waiting": "ImagePullBackOff"}), json!({})).await;
+    let pod = plane.until_pod("bad", |pod| pod["status"]["podIP"].is_string()).await;
+    let why = "simulated by the annotation sampan.dev/waiting";
+    let image = "\"example.com/app:1\"";
+    let status = &pod["status"];
+    assert_eq!(status["phase"], "Pending");
+    assert_eq!(condition(&pod, "PodReadyToStartContainers")["status"], "True");
+    assert_eq!(condition(&pod, "Initialized")["status"], "True");
+    let message = format!("Back-off pulling image {image}: ErrImagePull: {why}");
+    assert_eq!(
+        status["containerStatuses"][0]["state"]["waiting"],
+        json!({"reason": "ImagePullBackOff", "message": message})
+    );
+    let list = plane.until(EVENTS, |_, list| about(list, "bad").len() == 5).await;
+    let expect = [
+        ("BackOff", format!("Back-off pulling image {image}")),
+        ("Failed", "Error: ErrImagePull".to_owned()),
+        ("Failed", "Error: ImagePullBackOff".to_owned()),
+        ("Failed", format!("Failed to pull image {image}: {why}")),
+        ("Pulling", format!("Pulling image {image}")),
+    ];
+    assert_eq!(about(&list, "bad"), expect.map(|(reason, it)| (reason.to_owned(), it)));
+    plane.merge(&format!("{PODS}/bad"), &json!({"metadata": {"annotations": null}})).await;
+    plane.until_phase("bad", "Running").await;
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_container_can_wait_for_its_next_restart_for_ever() {
+    let plane = Plane::start(1, &["none"]).await;
+    plane.create_pod("bad", json!({"sampan.dev/waiting": "CrashLoopBackOff"}), json!({})).await;
+    let pod = plane.until_phase("bad", "Running").await;
+    let container = &pod["status"]["containerStatuses"][0];
+    let uid = pod["metadata"]["uid"].as_str().unwrap();
+    let message = format!("back-off 10s restarting failed container=main pod=bad_default({uid})");
+    assert_eq!(
+        container["state"]["waiting"],
+        json!({"reason": "CrashLoopBackOff", "message": message})
+    );
+    assert_eq!(container["lastState"]["terminated"]["exitCode"], 1);
+    assert_eq!(condition(&pod, "Ready")["reason"], "ContainersNotReady");
+    let is_told = |list: &Value| about(list, "bad").iter().any(|(reason, _)| reason == "BackOff");
+    plane.until(EVENTS, |_, list| is_told(list)).await;
+    plane.advance(Duration::from_mins(10));
+    plane.merge(&format!("{PODS}/bad"), &json!({"metadata": {"labels": {"a": "b"}}})).await;
+    plane.create_pod("next", json!({}), json!({})).await;
+    plane.until_phase("next", "Running").await;
+    let later = plane.get(&format!("{PODS}/bad")).await.1;
+    assert_eq!(later["status"], pod["status"]);
     plane.stop().await;
 }
 
