@@ -29,9 +29,7 @@ pub(crate) fn set_all(status: &mut PodStatus, spec: &PodSpec, has_sandbox: bool,
                 status_text.clone_into(&mut known.status);
                 known.last_transition_time = Some(now.to_owned());
             }
-            if type_ != "PodScheduled" {
-                known.observed_generation = generation;
-            }
+            known.observed_generation = generation;
             (known.reason, known.message) = (computed.reason.to_owned(), computed.message);
             continue;
         }
