@@ -22,6 +22,9 @@ const BURST: u64 = 300;
 /// The number of events each second in the long run; that of one kubelet.
 const PER_SECOND: u64 = 50;
 
+/// The largest number of starts that one change of a status tells.
+const MAX_STARTS: u32 = 2;
+
 /// See the [module documentation](self).
 pub(crate) struct PodEvents {
     recorder: Recorder,
@@ -69,13 +72,16 @@ impl PodEvents {
         new: &ContainerStatus,
         field: &str,
     ) {
-        let old_id = old.map(|old| old.container_id.as_str()).unwrap_or_default();
-        if new.container_id != old_id && self.may_record(3) {
-            let record = |reason: &str, message: &str| {
-                let container = Some((field, new.name.as_str()));
-                self.record(pod, container, EventType::Normal, reason, message);
-            };
-            if let Some(why) = old.and_then(|old| why_killed(old, new, field)) {
+        let record = |reason: &str, message: &str| {
+            let container = Some((field, new.name.as_str()));
+            self.record(pod, container, EventType::Normal, reason, message);
+        };
+        for start in 0..starts(old, new) {
+            if !self.may_record(3) {
+                break;
+            }
+            let killed = old.filter(|_| start == 0).and_then(|old| why_killed(old, new, field));
+            if let Some(why) = killed {
                 record("Killing", &why);
             }
             record("Pulled", &pod_waiting::pulled(&new.image));
@@ -207,6 +213,17 @@ impl PodEvents {
         }
         has_enough
     }
+}
+
+/// The number of times that a container was started between two statuses: an init container that fails
+/// at once is started twice by one change.
+fn starts(old: Option<&ContainerStatus>, new: &ContainerStatus) -> u32 {
+    let old = old.filter(|old| !old.container_id.is_empty());
+    if new.container_id.is_empty() || old.is_some_and(|old| old.container_id == new.container_id) {
+        return 0;
+    }
+    let before = old.map_or(0, |old| old.restart_count + 1);
+    (new.restart_count + 1).saturating_sub(before).clamp(1, MAX_STARTS)
 }
 
 /// Why a container was restarted whose process had not ended.

@@ -138,6 +138,29 @@ async fn a_container_can_wait_for_its_next_restart_for_ever() {
 }
 
 #[tokio::test]
+async fn each_start_of_an_init_container_that_fails_is_told() {
+    let plane = Plane::start(1, &["none"]).await;
+    let init = json!([{"name": "init", "image": "example.com/init:1"}]);
+    let annotations = json!({"exit-code.sampan.dev/init": "1"});
+    plane.create_pod("bad", annotations, json!({"initContainers": init})).await;
+    let status = |pod: &Value| pod["status"]["initContainerStatuses"][0].clone();
+    let is_waiting = |pod: &Value| status(pod)["state"]["waiting"]["reason"] == "CrashLoopBackOff";
+    plane.until_pod("bad", is_waiting).await;
+    plane.advance(Duration::from_secs(10));
+    let pod = plane.until_pod("bad", |it| status(it)["restartCount"] == 2 && is_waiting(it)).await;
+    let count = |list: &Value, reason: &str| {
+        let items = list["items"].as_array().unwrap().iter();
+        let mut about = items.filter(|event| event["reason"] == reason);
+        about.next().map_or(0, |event| event["count"].as_i64().unwrap())
+    };
+    assert_eq!(status(&pod)["lastState"]["terminated"]["exitCode"], 1);
+    let list = plane.until(EVENTS, |_, list| count(list, "BackOff") == 2).await;
+    let counts = ["Pulled", "Created", "Started"].map(|reason| count(&list, reason));
+    assert_eq!(counts, [3; 3]);
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn the_events_of_many_pods_are_bounded() {
     let plane = Plane::start(1, &["none"]).await;
     for index in 0..110 {
