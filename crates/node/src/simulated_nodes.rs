@@ -2,6 +2,7 @@
 //!
 //! There is one informer of pods and one of nodes for all of them.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, Once, RwLock};
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ const POD_WORKERS: usize = 32;
 /// The number of nodes that are registered or renewed at the same time.
 const NODE_WORKERS: usize = 32;
 
-/// The source of the events about pods, as in Kubernetes.
+/// The source of the events about pods and nodes, as in Kubernetes.
 const KUBELET: &str = "kubelet";
 
 /// The name of the CRD of KWOK's Stages.
@@ -153,6 +154,8 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
         options: options.clone(),
         states: Mutex::default(),
         stages: Arc::clone(&stages),
+        recorder: manager.recorder(KUBELET),
+        told: AtomicUsize::new(0),
     };
     let staged_objects = StagedObjects {
         pods: Arc::clone(pods.indexer()),

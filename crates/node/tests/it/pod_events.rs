@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::plane::{PODS, Plane, condition};
 use machinery::{Value, json};
 
-const EVENTS: &str = "/api/v1/namespaces/default/events";
+const EVENTS: &str = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.kind%3DPod";
 
 /// The reasons and messages of the events about a pod.
 fn about(list: &Value, pod: &str) -> Vec<(String, String)> {
