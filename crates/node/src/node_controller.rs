@@ -6,9 +6,11 @@
 //! kubelet. It reads Nodes and Pods, and writes Nodes, their status, and Leases in `kube-node-lease`.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -20,6 +22,7 @@ use crate::stages::{StageOutcome, StagedKind, Stages};
 use crate::time;
 use keel::Timestamp;
 use runtime::informer::Indexer;
+use runtime::recorder::{EventType, Recorder};
 use runtime::{Action, Client, Failure, Lister, Request};
 
 const LEASE_PERIOD: Duration = Duration::from_secs(10);
@@ -28,6 +31,10 @@ const LEASE_JITTER_MILLIS: u64 = 400;
 /// The time until a renewal that met another write is repeated.
 const LEASE_RETRY: Duration = Duration::from_secs(1);
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+
+/// The number of new nodes about which events are recorded, so that those about 1,000 nodes do not
+/// delay the start.
+const MAX_TOLD: usize = 10;
 
 /// The context of [`reconcile`].
 pub(crate) struct NodeContext {
@@ -40,6 +47,9 @@ pub(crate) struct NodeContext {
     /// The nodes that were seen since the start. Not locked while a request is sent.
     pub states: Mutex<HashMap<String, NodeState>>,
     pub stages: Arc<Stages>,
+    pub recorder: Recorder,
+    /// The number of new nodes about which events were recorded.
+    pub told: AtomicUsize,
 }
 
 /// The time of the next renewal of a node's lease.
@@ -114,9 +124,37 @@ impl NodeContext {
         let SimulatedNodesOptions { capacity, clock, .. } = &self.options;
         let node = node_object::registration(name, capacity, clock.now());
         match requests::create(&self.client, "/api/v1/nodes", &node).await {
-            Err(error) if !requests::has_code(&error, 409) => Err(error.into()),
-            // The event of the new node leads to its lease.
-            _ => Ok(Action::Done),
+            Ok(()) => self.report_new(name),
+            Err(error) if requests::has_code(&error, 409) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // The event of the new node leads to its lease.
+        Ok(Action::Done)
+    }
+
+    /// Records the events of a kubelet whose node is new.
+    fn report_new(&self, name: &str) {
+        if self.told.fetch_add(1, Ordering::Relaxed) >= MAX_TOLD {
+            return;
+        }
+        let record = |reason: &str, message: &str| {
+            let regarding = ObjectReference {
+                kind: Some("Node".to_owned()),
+                name: Some(name.to_owned()),
+                // As kubelets do, which record events before they know the uid.
+                uid: Some(name.to_owned()),
+                ..ObjectReference::default()
+            };
+            self.recorder.record_from(name, regarding, EventType::Normal, reason, message);
+        };
+        record("Starting", "Starting kubelet.");
+        for reason in [
+            "NodeHasSufficientMemory",
+            "NodeHasNoDiskPressure",
+            "NodeHasSufficientPID",
+            "NodeReady",
+        ] {
+            record(reason, &format!("Node {name} status is now: {reason}"));
         }
     }
 

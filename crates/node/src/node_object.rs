@@ -141,10 +141,11 @@ fn node_info() -> Value {
     })
 }
 
-/// All conditions of a healthy node at this time.
+/// All conditions of a healthy node at this time; `Ready` is the last one, as on a kubelet.
 fn conditions(node: &NodeView, now: Timestamp) -> Vec<NodeCondition> {
     let now = time::seconds(now);
-    let all = HEALTHY.iter().chain(&[SIMULATED]);
+    let [ready, others @ ..] = &HEALTHY;
+    let all = others.iter().chain([&SIMULATED, ready]);
     let all = all.map(|[type_, status, reason, message]| {
         let known = node.condition(type_).filter(|known| known.status == *status);
         let since = known.and_then(|known| known.last_transition_time.clone());

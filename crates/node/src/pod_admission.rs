@@ -1,25 +1,33 @@
-//! Whether a node accepts a pod that is bound to it: two pods cannot have the same port of their node.
+//! Whether a node accepts a pod that is bound to it: it must have the resources and the ports that the
+//! pod wants, and the pod must select it.
 //!
-//! The scheduler avoids that; a pod whose `nodeName` is set by its creator comes without it.
+//! The scheduler sees to that; a pod whose `nodeName` is set by its creator comes without it.
 //!
 //! Upstream: `kubelet/lifecycle/predicate.go`.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::node_ledger::NodeLedger;
+use crate::node_selection;
+use crate::node_view::NodeView;
+use crate::pod_resources::Amounts;
 use crate::pod_view::{Container, ContainerPort, PodView};
 use crate::simulated_nodes::NODE_INDEX;
 use crate::time;
 use keel::Timestamp;
+use runtime::ObjectKey;
 use runtime::informer::{Indexer, NoSuchIndex};
 
-/// The age of a pod that is rejected. Kubelets need about this time as well; without it, a controller
-/// that replaces rejected pods at once would be kept busy.
+/// The time for which a pod was bound that is rejected. Kubelets need about this time as well; without
+/// it, a controller that replaces rejected pods at once would be kept busy. The cache of nodes, which
+/// may lag behind that of the scheduler, has this time to follow.
 const MIN_AGE: Duration = Duration::from_secs(1);
 
 /// What a node says about a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// The pod may start.
     Accepted,
@@ -30,17 +38,26 @@ pub(crate) enum Admission {
 }
 
 /// Why a pod is rejected, in the words of the kubelet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rejection {
     /// The reason in the status and of the event.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// The message of the event.
-    pub message: &'static str,
+    pub message: Cow<'static, str>,
 }
 
 const PORTS_IN_USE: Rejection = Rejection {
-    reason: "NodePorts",
-    message: "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports",
+    reason: Cow::Borrowed("NodePorts"),
+    message: Cow::Borrowed(
+        "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports",
+    ),
+};
+
+const NOT_SELECTED: Rejection = Rejection {
+    reason: Cow::Borrowed("NodeAffinity"),
+    message: Cow::Borrowed(
+        "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+    ),
 };
 
 /// Another pod of the node.
@@ -80,31 +97,45 @@ struct OtherStatus {
     start_time: Option<String>,
 }
 
-/// Decides about a pod that has not started. Of two pods that want the same port, the older one is
-/// accepted.
+/// Decides about a pod that has not started, and records in the ledger that it was accepted. Of two
+/// pods that want the same port, the older one is accepted.
 pub(crate) fn decide(
+    key: &ObjectKey,
     pod: &PodView,
+    node: &NodeView,
     pods: &Indexer,
+    ledger: &NodeLedger,
     now: Timestamp,
 ) -> Result<Admission, NoSuchIndex> {
+    let allocatable = Amounts::of(&node.status.allocatable);
+    let rejection = match ledger.accept(key, pod, &allocatable, pods) {
+        Err(insufficient) => {
+            let reason = format!("OutOf{}", insufficient.resource).into();
+            Rejection { reason, message: insufficient.message().into() }
+        }
+        Ok(()) if !node_selection::selects(&pod.spec, node) => NOT_SELECTED,
+        Ok(()) if is_port_in_use(pod, pods)? => PORTS_IN_USE,
+        Ok(()) => return Ok(Admission::Accepted),
+    };
+    ledger.release(key);
+    let scheduled = pod.status.condition("PodScheduled");
+    let scheduled = scheduled.and_then(|it| it.last_transition_time.as_deref());
+    let times = scheduled.into_iter().chain([pod.metadata.creation_timestamp.as_str()]);
+    let bound = times.filter_map(time::parse).max().unwrap_or(now);
+    let left = (bound + MIN_AGE).since(now);
+    Ok(if left.is_zero() { Admission::Rejected(rejection) } else { Admission::RejectedAfter(left) })
+}
+
+/// Whether another pod of the node has a port that this one wants.
+fn is_port_in_use(pod: &PodView, pods: &Indexer) -> Result<bool, NoSuchIndex> {
     let wanted: Vec<&ContainerPort> = wanted(pod).collect();
     if wanted.is_empty() {
-        return Ok(Admission::Accepted);
+        return Ok(false);
     }
-    let is_in_use = pods.by_index(NODE_INDEX, &pod.spec.node_name)?.iter().any(|item| {
+    Ok(pods.by_index(NODE_INDEX, &pod.spec.node_name)?.iter().any(|item| {
         let other: Other = item.decode().unwrap_or_default();
         other.is_before(pod) && wanted.iter().any(|port| other.ports().any(|it| conflict(it, port)))
-    });
-    if !is_in_use {
-        return Ok(Admission::Accepted);
-    }
-    let created = time::parse(&pod.metadata.creation_timestamp).unwrap_or(now);
-    let left = (created + MIN_AGE).since(now);
-    Ok(if left.is_zero() {
-        Admission::Rejected(PORTS_IN_USE)
-    } else {
-        Admission::RejectedAfter(left)
-    })
+    }))
 }
 
 /// The ports of the node that a pod wants.

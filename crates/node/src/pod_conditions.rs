@@ -2,6 +2,7 @@
 //!
 //! Upstream: `kubelet/status/generate.go`.
 
+use crate::pod_resize::PendingResize;
 use crate::pod_view::{ContainerStatus, PodCondition, PodSpec, PodStatus};
 
 /// Sets the conditions of `status`, whose other fields are complete. Conditions of other clients
@@ -28,9 +29,7 @@ pub(crate) fn set_all(status: &mut PodStatus, spec: &PodSpec, has_sandbox: bool,
                 status_text.clone_into(&mut known.status);
                 known.last_transition_time = Some(now.to_owned());
             }
-            if type_ != "PodScheduled" {
-                known.observed_generation = generation;
-            }
+            known.observed_generation = generation;
             (known.reason, known.message) = (computed.reason.to_owned(), computed.message);
             continue;
         }
@@ -43,6 +42,28 @@ pub(crate) fn set_all(status: &mut PodStatus, spec: &PodSpec, has_sandbox: bool,
             observed_generation: generation,
         });
     }
+}
+
+/// Sets or removes the condition that the pod waits for other resources.
+pub(crate) fn set_resize(status: &mut PodStatus, pending: Option<&PendingResize>, now: &str) {
+    const TYPE: &str = "PodResizePending";
+    let Some(PendingResize { reason, message }) = pending else {
+        status.conditions.retain(|condition| condition.type_ != TYPE);
+        return;
+    };
+    let known = status.conditions.iter().position(|condition| condition.type_ == TYPE);
+    let index = known.unwrap_or_else(|| {
+        status.conditions.push(PodCondition { type_: TYPE.to_owned(), ..PodCondition::default() });
+        status.conditions.len() - 1
+    });
+    let condition = &mut status.conditions[index];
+    if condition.reason != *reason {
+        condition.last_transition_time = Some(now.to_owned());
+    }
+    "True".clone_into(&mut condition.status);
+    (*reason).clone_into(&mut condition.reason);
+    condition.message.clone_from(message);
+    condition.observed_generation = Some(status.observed_generation);
 }
 
 struct Computed {

@@ -7,10 +7,10 @@
 
 use std::sync::{Arc, Once};
 
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::commands::NodeFiles;
+use crate::node_ledger::NodeLedger;
 use crate::node_object;
 use crate::node_view::NodeView;
 use crate::pod_addresses::PodAddresses;
@@ -20,6 +20,7 @@ use crate::pod_events::PodEvents;
 use crate::pod_files;
 use crate::pod_lifecycle::{PodLifecycle, Progress};
 use crate::pod_plan::PodPlan;
+use crate::pod_resize;
 use crate::pod_view::{PodCondition, PodStatus, PodView};
 use crate::requests;
 use crate::stages::{StageOutcome, StagedKind, Stages};
@@ -36,19 +37,21 @@ pub(crate) struct PodContext {
     pub count: usize,
     pub clock: Clock,
     pub addresses: Arc<PodAddresses>,
+    pub ledger: NodeLedger,
     pub events: PodEvents,
     pub node_files: NodeFiles,
     pub config: PodConfig,
-    /// Records the addresses of the pods that exist at the start.
+    /// Records the addresses and the resources of the pods that exist at the start.
     pub existing: Once,
     pub stages: Arc<Stages>,
 }
 
 /// Advances one pod.
 pub(crate) async fn reconcile(request: Request, cx: Arc<PodContext>) -> Result<Action, Failure> {
-    cx.existing.call_once(|| cx.record_existing_addresses());
+    cx.existing.call_once(|| cx.record_existing());
     let Some(item) = cx.pods.indexer().get(&request) else {
         cx.addresses.release(&request);
+        cx.ledger.release(&request);
         cx.stages.forget(&request);
         cx.config.forget(&request);
         return Ok(Action::Done);
@@ -61,6 +64,7 @@ pub(crate) async fn reconcile(request: Request, cx: Arc<PodContext>) -> Result<A
     let Some(node) = node.filter(|node| node.is_managed(cx.count)) else {
         return Ok(Action::Done);
     };
+    cx.record(&request, &pod);
     let outcome = cx.stages.apply(StagedKind::Pod, &item, &cx.functions(&request, &node)).await?;
     if let StageOutcome::Staged(Some(wait)) = outcome {
         return Ok(Action::RequeueAfter(wait));
@@ -80,22 +84,21 @@ pub(crate) async fn reconcile(request: Request, cx: Arc<PodContext>) -> Result<A
 }
 
 impl PodContext {
-    fn record_existing_addresses(&self) {
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Addressed {
-            status: Status,
-        }
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Status {
-            #[serde(rename = "podIP")]
-            pod_ip: String,
-        }
+    fn record_existing(&self) {
         for item in self.pods.indexer().list() {
-            if let Ok(pod) = item.decode::<Addressed>() {
+            if let Ok(pod) = item.decode::<PodView>() {
                 self.addresses.record(item.key(), &pod.status.pod_ip);
+                self.record(item.key(), &pod);
             }
+        }
+    }
+
+    /// Records what a pod takes from its node.
+    fn record(&self, key: &Request, pod: &PodView) {
+        if pod.is_finished() {
+            self.ledger.release(key);
+        } else if pod.status.start_time.is_some() {
+            self.ledger.record(key, pod);
         }
     }
 
@@ -129,7 +132,9 @@ impl PodContext {
         node: &NodeView,
     ) -> Result<Action, Failure> {
         if pod.status.start_time.is_none() {
-            match pod_admission::decide(pod, self.pods.indexer(), self.clock.now())? {
+            let pods = self.pods.indexer();
+            let now = self.clock.now();
+            match pod_admission::decide(request, pod, node, pods, &self.ledger, now)? {
                 Admission::Accepted => {}
                 Admission::Rejected(rejection) => return self.reject(pod, rejection).await,
                 Admission::RejectedAfter(wait) => return Ok(Action::RequeueAfter(wait)),
@@ -142,6 +147,7 @@ impl PodContext {
             PodPlan::of(pod, &self.node_files)
         };
         plan.missing = missing;
+        plan.resize = pod_resize::decide(request, pod, node, self.pods.indexer(), &self.ledger);
         let lifecycle = PodLifecycle::new(pod, &plan, self.clock.now());
         let Progress { mut status, wake_after } = lifecycle.advance();
         if status.host_ip.is_empty() {
@@ -163,11 +169,13 @@ impl PodContext {
             self.events.report_wrong_annotations(pod);
         }
         self.events.report(pod, &status);
+        self.events.report_resize(pod, &plan.resize);
         if is_new {
             self.events.report_missing(pod, &plan.missing);
         }
         let next_file = pod_files::add(pod, &plan, &status, &self.node_files, self.clock.now());
-        let wake_after = wake_after.into_iter().chain(next_file).chain(retry_after).min();
+        let retries = retry_after.into_iter().chain(plan.resize.retry_after());
+        let wake_after = wake_after.into_iter().chain(next_file).chain(retries).min();
         Ok(wake_after.map_or(Action::Done, Action::RequeueAfter))
     }
 
@@ -179,14 +187,14 @@ impl PodContext {
     ) -> Result<Action, Failure> {
         let status = PodStatus {
             phase: "Failed".to_owned(),
-            reason: reason.to_owned(),
+            reason: reason.clone().into_owned(),
             message: format!("Pod was rejected: {message}"),
             start_time: Some(time::seconds(self.clock.now())),
             observed_generation: pod.metadata.generation,
             ..pod.status.clone()
         };
         self.write(pod, &status).await?;
-        self.events.report_rejection(pod, reason, message);
+        self.events.report_rejection(pod, &reason, &message);
         Ok(Action::Done)
     }
 
@@ -249,7 +257,10 @@ fn changes(old: &PodStatus, new: &PodStatus) -> Map<String, Value> {
     set("podIP", old.pod_ip != new.pod_ip, json!(new.pod_ip));
     set("podIPs", old.pod_ip != new.pod_ip, json!([{"ip": new.pod_ip}]));
     set("startTime", old.start_time != new.start_time, json!(new.start_time));
-    let conditions: Vec<Value> = new.conditions.iter().filter_map(|it| changed(old, it)).collect();
+    let changed = new.conditions.iter().filter_map(|it| changed(old, it));
+    let removed = old.conditions.iter().filter(|it| new.condition(&it.type_).is_none());
+    let removed = removed.map(|it| json!({"$patch": "delete", "type": it.type_}));
+    let conditions: Vec<Value> = changed.chain(removed).collect();
     set("conditions", !conditions.is_empty(), Value::Array(conditions));
     for (field, old, new) in [
         ("containerStatuses", &old.container_statuses, &new.container_statuses),

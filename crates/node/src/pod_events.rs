@@ -10,7 +10,9 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::pod_annotations;
 use crate::pod_config::Missing;
+use crate::pod_resize::{self, PendingResize, Resize};
 use crate::pod_view::{ContainerStatus, PodStatus, PodView};
+use crate::pod_waiting;
 use keel::{Clock, Timestamp};
 use runtime::recorder::{EventType, Recorder};
 
@@ -19,6 +21,9 @@ const BURST: u64 = 300;
 
 /// The number of events each second in the long run; that of one kubelet.
 const PER_SECOND: u64 = 50;
+
+/// The largest number of starts that one change of a status tells.
+const MAX_STARTS: u32 = 2;
 
 /// See the [module documentation](self).
 pub(crate) struct PodEvents {
@@ -67,22 +72,23 @@ impl PodEvents {
         new: &ContainerStatus,
         field: &str,
     ) {
-        let old_id = old.map(|old| old.container_id.as_str()).unwrap_or_default();
-        if new.container_id != old_id && self.may_record(3) {
-            let record = |reason: &str, message: &str| {
-                let container = Some((field, new.name.as_str()));
-                self.record(pod, container, EventType::Normal, reason, message);
-            };
-            record(
-                "Pulled",
-                &format!(
-                    "Container image {:?} already present on machine and can be accessed by the pod",
-                    new.image
-                ),
-            );
+        let record = |reason: &str, message: &str| {
+            let container = Some((field, new.name.as_str()));
+            self.record(pod, container, EventType::Normal, reason, message);
+        };
+        for start in 0..starts(old, new) {
+            if !self.may_record(3) {
+                break;
+            }
+            let killed = old.filter(|_| start == 0).and_then(|old| why_killed(old, new, field));
+            if let Some(why) = killed {
+                record("Killing", &why);
+            }
+            record("Pulled", &pod_waiting::pulled(&new.image));
             record("Created", "Container created");
             record("Started", "Container started");
         }
+        self.report_annotated(pod, old, new, field);
         let is_waiting =
             new.state.waiting.as_ref().is_some_and(|it| it.reason == "CrashLoopBackOff");
         if is_waiting && old.is_none_or(|old| old.state != new.state) {
@@ -96,6 +102,26 @@ impl PodEvents {
         }
     }
 
+    /// Records why a container waits, if an annotation of the pod says so.
+    fn report_annotated(
+        &self,
+        pod: &PodView,
+        old: Option<&ContainerStatus>,
+        new: &ContainerStatus,
+        field: &str,
+    ) {
+        let Some(waiting) = &new.state.waiting else { return };
+        let is_annotated = !pod.metadata.annotations.is_empty()
+            && pod_annotations::text(pod, "waiting") == Some(&waiting.reason);
+        if !is_annotated || old.is_some_and(|old| old.state == new.state) {
+            return;
+        }
+        for (event_type, reason, message) in pod_waiting::events(&waiting.reason, &new.image) {
+            let container = Some((field, new.name.as_str()));
+            self.record(pod, container, event_type, reason, &message);
+        }
+    }
+
     /// Records that the containers of a pod are stopped.
     pub(crate) fn report_stop(&self, pod: &PodView) {
         for status in &pod.status.container_statuses {
@@ -103,6 +129,32 @@ impl PodEvents {
                 let container = Some(("containers", status.name.as_str()));
                 let message = format!("Stopping container {}", status.name);
                 self.record(pod, container, EventType::Normal, "Killing", &message);
+            }
+        }
+    }
+
+    /// Records what has become of other resources for a pod.
+    pub(crate) fn report_resize(&self, pod: &PodView, resize: &Resize) {
+        let record = |event_type: EventType, reason: &str, what: &str, error: &str| {
+            let message = format!("Pod resize {what}: {}", pod_resize::summary(pod, error));
+            self.record(pod, None, event_type, reason, &message);
+        };
+        match resize {
+            Resize::NotNeeded => {}
+            Resize::Accepted => {
+                record(EventType::Normal, "ResizeStarted", "started", "");
+                record(EventType::Normal, "ResizeCompleted", "completed", "");
+            }
+            Resize::Pending(PendingResize { reason, message }) => {
+                let known = pod.status.condition("PodResizePending");
+                let is_known = known.is_some_and(|it| {
+                    it.reason == *reason
+                        && it.message == *message
+                        && it.observed_generation == Some(pod.metadata.generation)
+                });
+                if !is_known {
+                    record(EventType::Warning, &format!("Resize{reason}"), reason, message);
+                }
             }
         }
     }
@@ -161,6 +213,32 @@ impl PodEvents {
         }
         has_enough
     }
+}
+
+/// The number of times that a container was started between two statuses: an init container that fails
+/// at once is started twice by one change.
+fn starts(old: Option<&ContainerStatus>, new: &ContainerStatus) -> u32 {
+    let old = old.filter(|old| !old.container_id.is_empty());
+    if new.container_id.is_empty() || old.is_some_and(|old| old.container_id == new.container_id) {
+        return 0;
+    }
+    let before = old.map_or(0, |old| old.restart_count + 1);
+    (new.restart_count + 1).saturating_sub(before).clamp(1, MAX_STARTS)
+}
+
+/// Why a container was restarted whose process had not ended.
+fn why_killed(old: &ContainerStatus, new: &ContainerStatus, field: &str) -> Option<String> {
+    old.state.running.as_ref()?;
+    let name = &new.name;
+    if old.image != new.image {
+        return Some(if field == "initContainers" {
+            format!("Init container {name} definition changed")
+        } else {
+            format!("Container {name} definition changed, will be restarted")
+        });
+    }
+    let is_resized = old.resources.is_some() && old.resources != new.resources;
+    is_resized.then(|| format!("Container {name} resize requires restart"))
 }
 
 /// A reference to a pod or to one of its containers, which is in a field of the spec.

@@ -15,7 +15,9 @@ use std::time::Duration;
 use crate::commands;
 use crate::pod_conditions;
 use crate::pod_plan::PodPlan;
+use crate::pod_resize::{self, Resize};
 use crate::pod_view::{Container, ContainerState, ContainerStatus, PodStatus, PodView, Terminated};
+use crate::pod_waiting;
 use crate::time;
 use keel::Timestamp;
 
@@ -59,7 +61,7 @@ impl<'a> PodLifecycle<'a> {
         if deadline.is_some_and(|deadline| self.has_passed(&start, deadline)) {
             return Progress { status: self.exceeded(), wake_after: None };
         }
-        let is_created = self.plan.waiting.is_none()
+        let is_created = self.creating_reason().is_none()
             && self.plan.missing.volume.is_none()
             && self.has_passed(&start, self.plan.start_after);
         let spec = &self.pod.spec;
@@ -85,6 +87,11 @@ impl<'a> PodLifecycle<'a> {
             self.end_sidecars(&mut status, |_| 0);
         }
         pod_conditions::set_all(&mut status, spec, is_created && !is_finished, &self.now_text);
+        let pending = match &self.plan.resize {
+            Resize::Pending(pending) if !is_finished => Some(pending),
+            _ => None,
+        };
+        pod_conditions::set_resize(&mut status, pending, &self.now_text);
         Progress { status, wake_after: self.wake_after }
     }
 
@@ -130,6 +137,7 @@ impl<'a> PodLifecycle<'a> {
         });
         status.container_statuses = statuses.collect();
         self.end_sidecars(&mut status, commands::stop_exit_code);
+        pod_conditions::set_resize(&mut status, None, &self.now_text);
         status
     }
 
@@ -148,6 +156,7 @@ impl<'a> PodLifecycle<'a> {
                     self.advance_init_container(container, &mut status)
                 };
             }
+            self.set_resources(container, &mut status);
             statuses.push(status);
         }
         (statuses, may_start)
@@ -156,7 +165,9 @@ impl<'a> PodLifecycle<'a> {
     /// Whether the next container may start.
     fn advance_sidecar(&mut self, container: &Container, status: &mut ContainerStatus) -> bool {
         if status.state.running.is_none() {
-            self.start(status);
+            self.start(container, status);
+        } else if status.image != container.image {
+            self.replace(container, status);
         }
         self.set_readiness(container, status);
         status.state.running.is_some()
@@ -168,8 +179,8 @@ impl<'a> PodLifecycle<'a> {
         container: &Container,
         status: &mut ContainerStatus,
     ) -> bool {
-        if status.state.waiting.is_some() && self.may_restart(status) {
-            self.start(status);
+        if status.state.waiting.is_some() && self.may_restart(container, status) {
+            self.start(container, status);
         }
         if let Some(running) = &status.state.running {
             let started = running.started_at.clone().unwrap_or_default();
@@ -177,7 +188,7 @@ impl<'a> PodLifecycle<'a> {
             if process.run_for.is_some_and(|run_for| self.has_passed(&started, run_for)) {
                 self.exit(status, process.exit_code);
                 if process.exit_code != 0 && self.pod.spec.restart_policy != "Never" {
-                    self.restart_or_wait(status);
+                    self.restart_or_wait(container, status);
                 }
             }
         }
@@ -197,7 +208,7 @@ impl<'a> PodLifecycle<'a> {
 
     fn containers(&mut self, is_initialized: bool, has_failed: bool) -> Vec<ContainerStatus> {
         let spec = &self.pod.spec;
-        let first = match self.plan.waiting {
+        let first = match self.creating_reason() {
             Some(reason) => reason,
             None if spec.init_containers.is_empty() => "ContainerCreating",
             None => "PodInitializing",
@@ -207,18 +218,49 @@ impl<'a> PodLifecycle<'a> {
             let known = known(&self.pod.status.container_statuses, container);
             let mut status = known.unwrap_or_else(|| new_status(container, first));
             if is_initialized && !has_failed {
-                self.advance_container(container, &mut status);
+                match self.plan.waiting {
+                    Some(reason) if status.state.waiting.is_some() => {
+                        self.wait(container, &mut status, reason);
+                    }
+                    _ => self.advance_container(container, &mut status),
+                }
             }
+            self.set_resources(container, &mut status);
             statuses.push(status);
         }
         statuses
     }
 
+    /// The reason for which the pod is never created, if its annotation is such a reason.
+    fn creating_reason(&self) -> Option<&'a str> {
+        self.plan.waiting.filter(|reason| pod_waiting::is_before_sandbox(reason))
+    }
+
+    /// Lets a container wait for a reason of the annotation.
+    fn wait(&self, container: &Container, status: &mut ContainerStatus, reason: &str) {
+        if reason != "CrashLoopBackOff" {
+            let message = pod_waiting::message(reason, &container.image);
+            status.state = ContainerState::waiting(reason, &message);
+            return;
+        }
+        if status.last_state.terminated.is_none() {
+            // It was restarted once, and has failed again.
+            status.restart_count = 1;
+            self.start(container, status);
+            self.exit(status, 1);
+            status.last_state = std::mem::take(&mut status.state);
+        }
+        let message = self.back_off_message(&status.name, backoff(status));
+        status.state = ContainerState::waiting(reason, &message);
+    }
+
     fn advance_container(&mut self, container: &Container, status: &mut ContainerStatus) {
         if status.state.waiting.is_some() {
-            if self.may_restart(status) {
-                self.start(status);
+            if self.may_restart(container, status) {
+                self.start(container, status);
             }
+        } else if status.state.running.is_some() && status.image != container.image {
+            self.replace(container, status);
         } else if let Some(running) = &status.state.running {
             let started = running.started_at.clone().unwrap_or_default();
             // A container that was started by this call is written before it ends.
@@ -230,7 +272,7 @@ impl<'a> PodLifecycle<'a> {
                     own => own,
                 };
                 if policy == "Always" || policy == "OnFailure" && process.exit_code != 0 {
-                    self.restart_or_wait(status);
+                    self.restart_or_wait(container, status);
                 }
             }
         }
@@ -244,16 +286,17 @@ impl<'a> PodLifecycle<'a> {
             let known = known(&self.pod.status.ephemeral_container_statuses, container);
             let mut status = known.unwrap_or_else(|| new_status(container, "ContainerCreating"));
             if is_created && status.state.waiting.is_some() {
-                self.start(&mut status);
+                self.start(container, &mut status);
                 status.started = None;
             }
+            self.set_resources(container, &mut status);
             statuses.push(status);
         }
         statuses
     }
 
     /// Starts a container, unless something is missing that it needs.
-    fn start(&self, status: &mut ContainerStatus) {
+    fn start(&self, container: &Container, status: &mut ContainerStatus) {
         if let Some(why) = self.plan.missing.containers.get(&status.name) {
             status.state = ContainerState::waiting("CreateContainerConfigError", why);
             return;
@@ -262,9 +305,34 @@ impl<'a> PodLifecycle<'a> {
             status.restart_count += 1;
         }
         status.container_id = self.pod.container_id(&status.name, status.restart_count);
+        status.image.clone_from(&container.image);
         status.image_id = image_id(&status.image);
         status.state = ContainerState::running(&self.now_text);
         status.started = Some(true);
+    }
+
+    /// Ends the process of a container and starts the container again.
+    fn replace(&self, container: &Container, status: &mut ContainerStatus) {
+        self.exit(status, commands::stop_exit_code(container));
+        status.last_state = std::mem::take(&mut status.state);
+        self.start(container, status);
+    }
+
+    /// Gives a container that was created the resources of its spec, unless it must keep those that
+    /// it has. A restart for other resources makes it unready until its readiness is computed again.
+    fn set_resources(&mut self, container: &Container, status: &mut ContainerStatus) {
+        let keeps = matches!(self.plan.resize, Resize::Pending(_)) && status.resources.is_some();
+        let has_these = status.resources.as_ref() == Some(&container.resources);
+        if status.container_id.is_empty() || has_these || keeps {
+            return;
+        }
+        let former = status.resources.replace(container.resources.clone());
+        status.allocated_resources.clone_from(&container.resources.requests);
+        let restarts = former.is_some_and(|it| pod_resize::needs_restart(container, &it));
+        if restarts && status.state.running.is_some() {
+            self.replace(container, status);
+            self.set_readiness(container, status);
+        }
     }
 
     fn exit(&self, status: &mut ContainerStatus, code: i32) {
@@ -283,29 +351,36 @@ impl<'a> PodLifecycle<'a> {
     }
 
     /// Restarts a container that has just ended, at once or after its back-off.
-    fn restart_or_wait(&mut self, status: &mut ContainerStatus) {
+    fn restart_or_wait(&mut self, container: &Container, status: &mut ContainerStatus) {
         status.last_state = std::mem::take(&mut status.state);
         let delay = backoff(status);
         if delay.is_zero() {
-            self.start(status);
+            self.start(container, status);
             return;
         }
-        let metadata = &self.pod.metadata;
-        let message = format!(
-            "back-off {} restarting failed container={} pod={}_{}({})",
-            go_seconds(delay),
-            status.name,
-            metadata.name,
-            metadata.namespace,
-            metadata.uid,
-        );
+        let message = self.back_off_message(&status.name, delay);
         status.state = ContainerState::waiting("CrashLoopBackOff", &message);
         self.wake_in(delay);
     }
 
-    /// Whether a waiting container may start: it never ran, or its back-off is over.
-    fn may_restart(&mut self, status: &ContainerStatus) -> bool {
+    fn back_off_message(&self, container: &str, delay: Duration) -> String {
+        let metadata = &self.pod.metadata;
+        format!(
+            "back-off {} restarting failed container={container} pod={}_{}({})",
+            go_seconds(delay),
+            metadata.name,
+            metadata.namespace,
+            metadata.uid,
+        )
+    }
+
+    /// Whether a waiting container may start: it never ran, its back-off is over, or it has another
+    /// image.
+    fn may_restart(&mut self, container: &Container, status: &ContainerStatus) -> bool {
         let Some(last) = &status.last_state.terminated else { return true };
+        if status.image != container.image {
+            return true;
+        }
         let finished = last.finished_at.clone().unwrap_or_default();
         self.has_passed(&finished, backoff(status))
     }
@@ -368,12 +443,11 @@ impl<'a> PodLifecycle<'a> {
     }
 }
 
-/// The present status of a container, unless the container has another image now.
+/// The present status of a container. One that was created has the image with which it was created.
 fn known(all: &[ContainerStatus], container: &Container) -> Option<ContainerStatus> {
     let mut known = all.iter().find(|status| status.name == container.name)?.clone();
-    if known.image != container.image {
+    if known.container_id.is_empty() {
         known.image.clone_from(&container.image);
-        known.image_id = image_id(&container.image);
     }
     let state = &known.state;
     if state.waiting.is_none() && state.running.is_none() && state.terminated.is_none() {

@@ -23,6 +23,7 @@ use std::time::Duration;
 use crate::commands::{self, NodeFiles, Process};
 use crate::pod_annotations;
 use crate::pod_config::Missing;
+use crate::pod_resize::Resize;
 use crate::pod_view::{Container, PodView};
 
 /// See the [module documentation](self).
@@ -46,6 +47,8 @@ pub(crate) struct PodPlan<'a> {
     exit_code: Option<i32>,
     /// What the pod cannot start without.
     pub missing: Missing,
+    /// Whether the containers get the resources of the spec.
+    pub resize: Resize,
     pod: &'a PodView,
     /// Needed to follow the commands of the containers; `None` if they are not followed.
     node_files: Option<&'a NodeFiles>,
@@ -73,6 +76,7 @@ impl<'a> PodPlan<'a> {
             init_duration: None,
             exit_code: None,
             missing: Missing::default(),
+            resize: Resize::default(),
             pod,
             node_files: None,
             ends: false,

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
+use crate::node_selection::Affinity;
+use crate::pod_resources::{ResizePolicy, ResourceList, ResourceRequirements};
+
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -59,6 +62,10 @@ pub(crate) struct PodSpec {
     pub node_name: String,
     /// `Always`, `OnFailure` or `Never`.
     pub restart_policy: String,
+    /// The labels of the nodes on which the pod may run.
+    pub node_selector: BTreeMap<String, String>,
+    /// The nodes on which the pod may run.
+    pub affinity: Affinity,
     /// Whether the pod has the address of its node.
     pub host_network: bool,
     /// The containers.
@@ -71,6 +78,10 @@ pub(crate) struct PodSpec {
     pub ephemeral_containers: Vec<Container>,
     /// The conditions that a ready pod must have.
     pub readiness_gates: Vec<ReadinessGate>,
+    /// The resources of the pod as a whole, which replace those of its containers.
+    pub resources: ResourceRequirements,
+    /// What the pod needs beside its containers.
+    pub overhead: ResourceList,
     /// The time after its start at which the pod fails.
     pub active_deadline_seconds: Option<u64>,
 }
@@ -93,6 +104,10 @@ pub(crate) struct Container {
     pub env: Vec<EnvVar>,
     /// Objects whose entries are variables.
     pub env_from: Vec<EnvFromSource>,
+    /// The resources.
+    pub resources: ResourceRequirements,
+    /// How the container gets other resources.
+    pub resize_policy: Vec<ResizePolicy>,
     /// The ports.
     pub ports: Vec<ContainerPort>,
     /// The volumes in the file system of the container.
@@ -349,6 +364,12 @@ pub(crate) struct ContainerStatus {
     pub state: ContainerState,
     /// The state before the last restart.
     pub last_state: ContainerState,
+    /// The requests that the node has accepted.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub allocated_resources: ResourceList,
+    /// The resources of the container; `None` until it was created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceRequirements>,
 }
 
 /// The state of a container: at most one of its fields is set.

@@ -2,6 +2,7 @@
 //!
 //! There is one informer of pods and one of nodes for all of them.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, Once, RwLock};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::commands::NodeFiles;
 use crate::node_controller::{self, NodeContext};
+use crate::node_ledger::NodeLedger;
 use crate::node_object::{self, Capacity, SIMULATED_LABEL};
 use crate::node_view::NodeView;
 use crate::pod_addresses::PodAddresses;
@@ -37,7 +39,7 @@ const POD_WORKERS: usize = 32;
 /// The number of nodes that are registered or renewed at the same time.
 const NODE_WORKERS: usize = 32;
 
-/// The source of the events about pods, as in Kubernetes.
+/// The source of the events about pods and nodes, as in Kubernetes.
 const KUBELET: &str = "kubelet";
 
 /// The name of the CRD of KWOK's Stages.
@@ -137,6 +139,7 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
         count: options.count,
         clock: options.clock.clone(),
         addresses: Arc::new(PodAddresses::default()),
+        ledger: NodeLedger::default(),
         events: PodEvents::new(manager.recorder(KUBELET), options.clock.clone()),
         node_files: NodeFiles::default(),
         config: PodConfig::new(manager.client(), options.clock.clone()),
@@ -151,6 +154,8 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
         options: options.clone(),
         states: Mutex::default(),
         stages: Arc::clone(&stages),
+        recorder: manager.recorder(KUBELET),
+        told: AtomicUsize::new(0),
     };
     let staged_objects = StagedObjects {
         pods: Arc::clone(pods.indexer()),

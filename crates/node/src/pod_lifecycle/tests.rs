@@ -63,7 +63,18 @@ fn containers_are_created_for_the_time_that_an_annotation_says() {
         spec,
         &["0 Pending: ContainerCreating", "5 Running: running", "8 Running: ready"],
     );
-    check(r#"{"sampan.dev/waiting":"ImagePullBackOff"}"#, spec, &["0 Pending: ImagePullBackOff"]);
+}
+
+#[test]
+fn containers_wait_for_the_reason_that_an_annotation_says() {
+    let spec = r#"{"restartPolicy":"Always","containers":[{"name":"c"}],
+        "initContainers":[{"name":"i"}]}"#;
+    let check_reason = |reason: &str, expect: &str| {
+        check(&format!(r#"{{"sampan.dev/waiting":"{reason}"}}"#), spec, &[expect]);
+    };
+    check_reason("ImagePullBackOff", "0 Pending: exit 0, ImagePullBackOff");
+    check_reason("CrashLoopBackOff", "0 Running: exit 0, CrashLoopBackOff (1)");
+    check_reason("ContainerCreating", "0 Pending: PodInitializing, ContainerCreating");
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod pods;
 mod pod_commands;
 mod pod_config;
 mod pod_admission;
+mod pod_resize;
 mod pod_events;
 mod stages;
 mod failure;

@@ -65,6 +65,40 @@ async fn a_lease_is_renewed_every_ten_seconds_and_a_changed_status_is_restored()
 }
 
 #[tokio::test]
+async fn a_new_node_is_told_as_by_a_kubelet_and_a_known_one_is_not() {
+    const EVENTS: &str =
+        "/api/v1/namespaces/default/events?fieldSelector=involvedObject.kind%3DNode";
+    let mut plane = Plane::start(1, &["none"]).await;
+    let number = |list: &Value| list["items"].as_array().unwrap().len();
+    let list = plane.until(EVENTS, |_, list| number(list) == 5).await;
+    let events = list["items"].as_array().unwrap().iter();
+    let mut told: Vec<&str> = events.map(|it| it["message"].as_str().unwrap()).collect();
+    told.sort_unstable();
+    assert_eq!(
+        told,
+        [
+            "Node sampan-0 status is now: NodeHasNoDiskPressure",
+            "Node sampan-0 status is now: NodeHasSufficientMemory",
+            "Node sampan-0 status is now: NodeHasSufficientPID",
+            "Node sampan-0 status is now: NodeReady",
+            "Starting kubelet.",
+        ]
+    );
+    assert_eq!(list["items"][0]["source"], json!({"component": "kubelet", "host": "sampan-0"}));
+    let node = plane.read("/api/v1/nodes/sampan-0").await;
+    let conditions = node["status"]["conditions"].as_array().unwrap().iter();
+    let types: Vec<&str> = conditions.map(|it| it["type"].as_str().unwrap()).collect();
+    assert_eq!((types[0], types[types.len() - 1]), ("MemoryPressure", "Ready"));
+
+    plane.stop_nodes().await;
+    plane.start_nodes(2);
+    // The events of the new node.
+    let list = plane.until(EVENTS, |_, list| number(list) == 10).await;
+    assert!(list["items"].as_array().unwrap().iter().all(|event| event["count"] == 1));
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn fewer_nodes_after_a_restart_remove_the_others_and_keep_the_rest() {
     let mut plane = Plane::start(3, &["none"]).await;
     let first = plane.until("/api/v1/nodes/sampan-0", |code, _| code == 200).await;

@@ -40,6 +40,23 @@ async fn a_bound_pod_becomes_running_by_one_write() {
 }
 
 #[tokio::test]
+async fn all_conditions_of_a_scheduled_pod_have_the_observed_generation() {
+    let plane = Plane::start(1, &["kube-scheduler", "node-lifecycle-controller"]).await;
+    plane.create_pod("web", json!({}), json!({"nodeName": null})).await;
+    let pod = plane
+        .advance_until(Duration::from_secs(1), &format!("{PODS}/web"), |_, pod| {
+            pod["status"]["phase"] == "Running"
+        })
+        .await;
+    let conditions = pod["status"]["conditions"].as_array().unwrap();
+    assert_eq!(conditions.len(), 5);
+    for condition in conditions {
+        assert_eq!(condition["observedGeneration"], 1, "{condition}");
+    }
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn a_pod_that_is_bound_before_its_node_registers_runs() {
     let plane = Plane::start(0, &["none"]).await;
     plane.create_pod("early", json!({}), json!({"nodeName": "late"})).await;
