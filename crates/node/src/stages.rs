@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::requests;
 use crate::template::Functions;
@@ -234,18 +234,34 @@ impl Stages {
 fn render(patch: &Patch, object: &Value, functions: Functions) -> Result<Value, String> {
     let text = patch.template.render(object, functions)?;
     let body = yaml::decode(text.as_bytes()).map_err(|error| format!("{error}: {text}"))?.value;
+    if patch.media_type == requests::JSON_PATCH {
+        return operations(body, &patch.root);
+    }
     if patch.root.is_empty() {
         return Ok(body);
     }
-    if patch.media_type != requests::JSON_PATCH {
-        return Ok(Value::Object(Map::from_iter([(patch.root.clone(), body)])));
+    Ok(Value::Object(Map::from_iter([(patch.root.clone(), body)])))
+}
+
+/// The operations of a JSON patch, with paths below `root`.
+fn operations(body: Value, root: &str) -> Result<Value, String> {
+    let Value::Array(mut operations) = body else {
+        return Err(format!("a JSON patch must be a list of operations, not {body}"));
+    };
+    for operation in &mut operations {
+        let Some(fields) = operation.as_object_mut() else {
+            return Err(format!("an operation of a JSON patch must be an object, not {operation}"));
+        };
+        if root.is_empty() {
+            continue;
+        }
+        let Some(path) = fields.get("path").and_then(Value::as_str) else {
+            return Err(format!("an operation of a JSON patch has no path: {operation}"));
+        };
+        let path = format!("/{root}{path}");
+        fields.insert("path".to_owned(), Value::String(path));
     }
-    let mut operations = body;
-    for operation in operations.as_array_mut().into_iter().flatten() {
-        let path = operation["path"].as_str().unwrap_or_default();
-        operation["path"] = json!(format!("/{}{path}", patch.root));
-    }
-    Ok(operations)
+    Ok(Value::Array(operations))
 }
 
 fn reference(kind: StagedKind, item: &Item) -> ObjectReference {
@@ -256,5 +272,28 @@ fn reference(kind: StagedKind, item: &Item) -> ObjectReference {
         namespace: Some(item.namespace().to_owned()).filter(|namespace| !namespace.is_empty()),
         uid: Some(item.uid().to_owned()),
         ..ObjectReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_operations_of_a_json_patch_are_checked() {
+        let add = |path: &str| json!([{"op": "add", "path": path, "value": 1}]);
+        assert_eq!(operations(add("/a"), "status"), Ok(add("/status/a")));
+        assert_eq!(operations(add("/a"), ""), Ok(add("/a")));
+        for (body, expect) in [
+            (json!([7]), "an operation of a JSON patch must be an object, not 7"),
+            (json!(["a", 7]), "an operation of a JSON patch must be an object, not \"a\""),
+            (json!([null]), "an operation of a JSON patch must be an object, not null"),
+            (json!({"op": 1}), "a JSON patch must be a list of operations, not {\"op\":1}"),
+            (json!([{"path": 1}]), "an operation of a JSON patch has no path: {\"path\":1}"),
+        ] {
+            assert_eq!(operations(body, "status").unwrap_err(), expect);
+        }
     }
 }

@@ -7,6 +7,8 @@ use machinery::codec::yaml;
 use machinery::{Value, json};
 
 const STAGES: &str = "/apis/kwok.x-k8s.io/v1alpha1/stages";
+/// The events about pods for which a Stage has failed.
+const FAILURES: &str = "/api/v1/namespaces/default/events?fieldSelector=reason%3DStageFailed";
 
 async fn install_crd(plane: &Plane) {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -260,6 +262,31 @@ async fn a_stage_with_a_wrong_template_is_ignored_and_reported_once() {
     found.sort_by_key(|(message, _)| message == second);
     assert_eq!(found, both);
     assert_eq!(reports(&list, "next"), wrong);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_json_patch_with_wrong_operations_is_reported() {
+    let plane = Plane::start(1, &["none"]).await;
+    install_crd(&plane).await;
+    create_stage(
+        &plane,
+        "wrong",
+        json!({"resourceRef": {"apiGroup": "v1", "kind": "Pod"},
+            "selector": {"matchLabels": {"play": "true"}},
+            "next": {"patches": [{"type": "json", "subresource": "status", "root": "status",
+                "template": "- 7"}]}}),
+    )
+    .await;
+    plane.create_pod("a", json!({}), json!({})).await;
+    plane.merge(&format!("{PODS}/a"), &json!({"metadata": {"labels": {"play": "true"}}})).await;
+    let list = plane.until(FAILURES, |_, list| !list["items"][0].is_null()).await;
+    assert_eq!(
+        list["items"][0]["message"],
+        "Stage wrong cannot be applied: an operation of a JSON patch must be an object, not 7"
+    );
+    plane.create_pod("b", json!({}), json!({})).await;
+    plane.until_phase("b", "Running").await;
     plane.stop().await;
 }
 
