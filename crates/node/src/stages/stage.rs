@@ -423,6 +423,9 @@ impl StageStep {
             if patch.impersonation.is_some() {
                 return Err("impersonation is not supported".to_owned());
             }
+            if !is_subresource(&patch.subresource) {
+                return Err(format!("the subresource {:?} is not supported", patch.subresource));
+            }
             let media_type = match patch.type_.as_deref() {
                 None | Some("strategic") => requests::STRATEGIC_MERGE,
                 Some("merge") => requests::MERGE,
@@ -438,5 +441,37 @@ impl StageStep {
             }));
         }
         Ok(())
+    }
+}
+
+/// Whether a text is empty or can be the name of a subresource: one segment of a path.
+fn is_subresource(name: &str) -> bool {
+    name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compile(spec: &Value) -> Result<Option<Stage>, String> {
+        Stage::compile(&json!({"metadata": {"name": "s"}, "spec": spec}))
+    }
+
+    #[test]
+    fn a_subresource_is_one_segment_of_a_path() {
+        let with = |subresource: &str| {
+            let patch = json!({"subresource": subresource, "template": "a: b"});
+            compile(&json!({"resourceRef": {"kind": "Pod"}, "selector": {},
+                "steps": [{"patch": patch}]}))
+        };
+        for name in ["", "status", "ephemeralcontainers"] {
+            assert!(with(name).is_ok(), "{name}");
+        }
+        for name in
+            ["../../../kube-system/configmaps/x", "..", "a/b", "status?dryRun=All", "a%2fb", "A"]
+        {
+            let expect = format!("the subresource {name:?} is not supported");
+            assert_eq!(with(name).unwrap_err(), expect);
+        }
     }
 }
