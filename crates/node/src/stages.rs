@@ -12,10 +12,11 @@
 //! than Pod and Node, and what [`template`](crate::template) and [`jq`](crate::jq) do not support. A
 //! Stage that uses one of these, or is wrong, is ignored, with an Event about the Stage that says why.
 //! If a template fails only for some object, there is an Event about that object, which remains as it
-//! is.
+//! is; the Stage is applied again after a growing delay.
 
 mod decode;
 mod stage;
+mod stage_state;
 mod stage_watch;
 
 use std::collections::HashMap;
@@ -27,7 +28,7 @@ use serde_json::{Map, Value};
 
 use crate::requests;
 use crate::template::Functions;
-use keel::{Clock, Entropy, Timestamp};
+use keel::{Backoff, Clock, Entropy};
 use machinery::codec::yaml;
 use runtime::informer::Item;
 use runtime::recorder::{EventType, Recorder};
@@ -35,11 +36,15 @@ use runtime::{Client, Failure, ObjectKey};
 use stage::{Patch, Stage, Step};
 
 pub(crate) use stage::StagedKind;
+pub(crate) use stage_state::StageState;
 pub(crate) use stage_watch::{StageWatch, StagedObjects, reconcile_crd};
 
-/// The least time between two applications of the same Stage to one object, so that a Stage that still
-/// selects an object which it has changed does not run without pause.
-const REPEAT_PAUSE: Duration = Duration::from_secs(1);
+/// The delay after which a Stage that has failed for an object is applied again: it doubles with each
+/// failure.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// The longest delay after failures.
+const MAX_RETRY_DELAY: Duration = Duration::from_mins(5);
 
 /// See the [module documentation](self).
 pub(crate) struct Stages {
@@ -55,16 +60,6 @@ pub(crate) struct Stages {
     pub states: Mutex<HashMap<ObjectKey, StageState>>,
 }
 
-/// The state of an object's Stages.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct StageState {
-    uid: String,
-    /// The name of the Stage that will be applied, and the time.
-    next: Option<(String, Timestamp)>,
-    /// The name of the Stage that was applied last, and the time.
-    last: Option<(String, Timestamp)>,
-}
-
 /// The result of [`Stages::apply`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StageOutcome {
@@ -72,6 +67,8 @@ pub(crate) enum StageOutcome {
     NotStaged,
     /// A Stage will be applied after this time, or the object remains as a Stage has left it.
     Staged(Option<Duration>),
+    /// A Stage has failed, and will be applied again after this time.
+    Failed(Duration),
 }
 
 impl Stages {
@@ -107,9 +104,12 @@ impl Stages {
         let known = selecting.iter().find(|it| planned.is_some_and(|(name, _)| *name == it.name));
         let stage = known.copied().unwrap_or_else(|| self.choose(&selecting, &object));
         let now = self.clock.now();
-        let due = match state.next {
-            Some((name, due)) if name == stage.name => due,
-            _ => self.due(stage, &object, &state, now),
+        if let Some(wait) = state.retry_after(stage, now) {
+            return Ok(StageOutcome::Failed(wait));
+        }
+        let due = match &state.next {
+            Some((name, due)) if *name == stage.name => *due,
+            _ => state.due(stage, now + stage.delay(&object, now, &self.entropy)),
         };
         let wait = due.since(now);
         if !wait.is_zero() {
@@ -120,12 +120,30 @@ impl Stages {
             (state.next, state.last) = (None, Some((stage.name.clone(), now)));
         });
         if let Err(error) = self.run(stage, item, &object, functions).await? {
-            let message = format!("Stage {} cannot be applied: {error}", stage.name);
-            tracing::warn!(stage = stage.name, object = %item.key(), error, "cannot apply a stage");
-            let regarding = reference(kind, item);
-            self.recorder.record_about(regarding, EventType::Warning, "StageFailed", &message);
+            return Ok(StageOutcome::Failed(self.fail(stage, item, &error)));
+        }
+        if state.failures.contains_key(&stage.name) {
+            self.change(item, |state| drop(state.failures.remove(&stage.name)));
         }
         Ok(StageOutcome::Staged(None))
+    }
+
+    /// Reports the failure of a Stage for an object, unless it was reported before, and returns the
+    /// time after which the Stage is applied again.
+    fn fail(&self, stage: &Stage, item: &Item, error: &str) -> Duration {
+        let (now, stages) = (self.clock.now(), self.current());
+        let backoff = Backoff::new(RETRY_DELAY, MAX_RETRY_DELAY, self.entropy.clone());
+        let (wait, error) = self.change(item, |state| {
+            state.failures.retain(|name, _| stages.iter().any(|it| it.name == *name));
+            state.add_failure(stage, error, |count| backoff.delay_after(count), now)
+        });
+        if let Some(error) = error {
+            let message = format!("Stage {} cannot be applied: {error}", stage.name);
+            tracing::warn!(stage = stage.name, object = %item.key(), error, "cannot apply a stage");
+            let regarding = reference(stage.kind, item);
+            self.recorder.record_about(regarding, EventType::Warning, "StageFailed", &message);
+        }
+        wait
     }
 
     /// Forgets an object that was deleted.
@@ -149,14 +167,6 @@ impl Stages {
             drawn -= weight;
         }
         stages[stages.len() - 1]
-    }
-
-    fn due(&self, stage: &Stage, object: &Value, state: &StageState, now: Timestamp) -> Timestamp {
-        let due = now + stage.delay(object, now, &self.entropy);
-        match &state.last {
-            Some((name, at)) if *name == stage.name => due.max(*at + REPEAT_PAUSE),
-            _ => due,
-        }
     }
 
     /// Executes the steps of a Stage. The inner error is one of the Stage itself.
@@ -212,13 +222,13 @@ impl Stages {
         Ok(Ok(()))
     }
 
-    fn change(&self, item: &Item, change: impl FnOnce(&mut StageState)) {
+    fn change<T>(&self, item: &Item, change: impl FnOnce(&mut StageState) -> T) -> T {
         let mut states = self.lock();
         let state = states.entry(item.key().clone()).or_default();
         if state.uid != item.uid() {
             *state = StageState { uid: item.uid().to_owned(), ..StageState::default() };
         }
-        change(state);
+        change(state)
     }
 
     fn current(&self) -> Arc<Vec<Stage>> {

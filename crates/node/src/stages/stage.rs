@@ -55,6 +55,8 @@ const NODE_FUNCTIONS: [&str; 6] = ["Now", "StartTime", "NodeIP", "NodeIPs", "Nod
 pub(crate) struct Stage {
     /// The name.
     pub name: String,
+    /// The version of the object.
+    pub version: String,
     /// The kind of the selected objects.
     pub kind: StagedKind,
     /// The steps, in order.
@@ -156,9 +158,10 @@ struct StageObject {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct StageMetadata {
     name: String,
+    resource_version: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -297,6 +300,7 @@ impl Stage {
         let millis = |millis: Option<u64>| millis.map(Duration::from_millis);
         Ok(Some(Self {
             name: metadata.name,
+            version: metadata.resource_version,
             kind,
             steps,
             labels: selector.labels,

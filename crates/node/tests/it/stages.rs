@@ -291,6 +291,69 @@ async fn a_json_patch_with_wrong_operations_is_reported() {
 }
 
 #[tokio::test]
+async fn a_template_without_end_is_reported_once_and_rendered_again_after_a_delay() {
+    let plane = Plane::start(1, &["none"]).await;
+    install_crd(&plane).await;
+    let (start, end) = ("{{ range 10000 }}".repeat(4), "{{ end }}".repeat(4));
+    create_stage(
+        &plane,
+        "endless",
+        json!({"resourceRef": {"apiGroup": "v1", "kind": "Pod"},
+            "selector": {"matchLabels": {"play": "true"}},
+            "next": {"event": {"type": "Normal", "reason": "Staged", "message": "m"},
+                "statusTemplate": format!("phase: Failed{start}{end}")}}),
+    )
+    .await;
+    plane.create_pod("a", json!({}), json!({})).await;
+    plane.merge(&format!("{PODS}/a"), &json!({"metadata": {"labels": {"play": "true"}}})).await;
+    let list = plane.until(FAILURES, |_, list| !list["items"][0].is_null()).await;
+    assert_eq!(
+        list["items"][0]["message"],
+        "Stage endless cannot be applied: the template takes more than 100000 steps"
+    );
+    // Each rendering is preceded by an event; the delays between them are at most 1, 2, 4, 8 seconds.
+    let renderings = "/api/v1/namespaces/default/events?fieldSelector=reason%3DStaged";
+    let is_rendered = |count: i64| move |_: u16, it: &Value| it["items"][0]["count"] == count;
+    for (count, seconds) in [(2, 1), (3, 2), (4, 4)] {
+        plane.advance(Duration::from_secs(seconds));
+        plane.until(renderings, is_rendered(count)).await;
+    }
+    plane.advance(Duration::from_secs(3));
+    plane.merge(&format!("{PODS}/a"), &json!({"metadata": {"labels": {"other": "x"}}})).await;
+    plane.create_pod("b", json!({}), json!({})).await;
+    plane.until_phase("b", "Running").await;
+    plane.advance(Duration::from_secs(5));
+    let list = plane.until(renderings, is_rendered(5)).await;
+    let at = &list["items"][0]["lastTimestamp"];
+    assert_eq!(at, "2024-01-01T00:00:15Z", "a change of the pod does not shorten the delay");
+    let list = plane.read(FAILURES).await;
+    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+    assert_eq!(list["items"][0]["count"], 1);
+
+    // Less than the delay.
+    plane.advance(Duration::from_secs(1));
+    let patch = json!({"spec": {"next": {"statusTemplate": "phase: Failed"}}});
+    plane.merge(&format!("{STAGES}/endless"), &patch).await;
+    plane.until_phase("a", "Failed").await;
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_pod_whose_stage_fails_can_be_deleted() {
+    let plane = Plane::start(1, &["none"]).await;
+    install_crd(&plane).await;
+    let stage = json!({"resourceRef": {"apiGroup": "v1", "kind": "Pod"}, "selector": {},
+        "next": {"statusTemplate": "a: {{ div 1 0 }}"}});
+    create_stage(&plane, "wrong", stage).await;
+    plane.create_pod("a", json!({}), json!({})).await;
+    plane.until(FAILURES, |_, list| !list["items"][0].is_null()).await;
+    let path = format!("{PODS}/a");
+    plane.delete(&path).await;
+    plane.advance_until(Duration::from_secs(1), &path, |code, _| code == 404).await;
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn all_functions_of_a_kind_can_be_used() {
     let plane = Plane::start(1, &["none"]).await;
     install_crd(&plane).await;
