@@ -28,12 +28,13 @@ use serde_json::{Map, Value};
 
 use crate::requests;
 use crate::template::Functions;
-use keel::{Backoff, Clock, Entropy};
+use keel::{Backoff, Clock, Entropy, Timestamp};
 use machinery::codec::yaml;
 use runtime::informer::Item;
 use runtime::recorder::{EventType, Recorder};
 use runtime::{Client, Failure, ObjectKey};
 use stage::{Patch, Stage, Step};
+use stage_state::Part;
 
 pub(crate) use stage::StagedKind;
 pub(crate) use stage_state::StageState;
@@ -89,10 +90,12 @@ impl Stages {
             return Ok(StageOutcome::NotStaged);
         }
         let object: Value = item.decode()?;
-        let selecting = stages.iter().filter(|it| it.kind == kind && it.selects(&object));
-        let selecting: Vec<&Stage> = selecting.collect();
+        let now = self.clock.now();
         let state = self.lock().get(item.key()).filter(|state| state.uid == item.uid()).cloned();
         let state = state.unwrap_or_default();
+        let of_kind = stages.iter().filter(|stage| stage.kind == kind);
+        let weight = |stage| Some((stage, self.weight(stage, item, &object, &state, now)?));
+        let selecting: Vec<(&Stage, u64)> = of_kind.filter_map(weight).collect();
         if selecting.is_empty() {
             if state.last.is_none() {
                 return Ok(StageOutcome::NotStaged);
@@ -101,15 +104,20 @@ impl Stages {
             return Ok(StageOutcome::Staged(None));
         }
         let planned = state.next.as_ref();
-        let known = selecting.iter().find(|it| planned.is_some_and(|(name, _)| *name == it.name));
-        let stage = known.copied().unwrap_or_else(|| self.choose(&selecting, &object));
-        let now = self.clock.now();
-        if let Some(wait) = state.retry_after(stage, now) {
+        let is_planned = |stage: &Stage| planned.is_some_and(|(name, _)| *name == stage.name);
+        let known = selecting.iter().map(|(stage, _)| *stage).find(|stage| is_planned(stage));
+        let stage = known.unwrap_or_else(|| self.choose(&selecting));
+        if let Some((_, wait)) = state.failed_part(stage, now) {
             return Ok(StageOutcome::Failed(wait));
         }
         let due = match &state.next {
             Some((name, due)) if *name == stage.name => *due,
-            _ => state.due(stage, now + stage.delay(&object, now, &self.entropy)),
+            _ => match stage.delay(&object, now, &self.entropy) {
+                Ok(delay) => state.due(stage, now + delay),
+                Err(error) => {
+                    return Ok(StageOutcome::Failed(self.fail(stage, item, Part::Steps, &error)));
+                }
+            },
         };
         let wait = due.since(now);
         if !wait.is_zero() {
@@ -120,7 +128,7 @@ impl Stages {
             (state.next, state.last) = (None, Some((stage.name.clone(), now)));
         });
         if let Err(error) = self.run(stage, item, &object, functions).await? {
-            return Ok(StageOutcome::Failed(self.fail(stage, item, &error)));
+            return Ok(StageOutcome::Failed(self.fail(stage, item, Part::Steps, &error)));
         }
         if state.failures.contains_key(&stage.name) {
             self.change(item, |state| drop(state.failures.remove(&stage.name)));
@@ -130,12 +138,12 @@ impl Stages {
 
     /// Reports the failure of a Stage for an object, unless it was reported before, and returns the
     /// time after which the Stage is applied again.
-    fn fail(&self, stage: &Stage, item: &Item, error: &str) -> Duration {
+    fn fail(&self, stage: &Stage, item: &Item, part: Part, error: &str) -> Duration {
         let (now, stages) = (self.clock.now(), self.current());
         let backoff = Backoff::new(RETRY_DELAY, MAX_RETRY_DELAY, self.entropy.clone());
         let (wait, error) = self.change(item, |state| {
             state.failures.retain(|name, _| stages.iter().any(|it| it.name == *name));
-            state.add_failure(stage, error, |count| backoff.delay_after(count), now)
+            state.add_failure(stage, part, error, |count| backoff.delay_after(count), now)
         });
         if let Some(error) = error {
             let message = format!("Stage {} cannot be applied: {error}", stage.name);
@@ -151,22 +159,40 @@ impl Stages {
         self.lock().remove(key);
     }
 
+    /// The weight of a Stage that selects an object. A Stage with a query that fails selects nothing;
+    /// the query is evaluated again after a growing delay.
+    fn weight(
+        &self,
+        stage: &Stage,
+        item: &Item,
+        object: &Value,
+        state: &StageState,
+        now: Timestamp,
+    ) -> Option<u64> {
+        if matches!(state.failed_part(stage, now), Some((Part::Selector, _))) {
+            return None;
+        }
+        stage.weight(object).unwrap_or_else(|error| {
+            self.fail(stage, item, Part::Selector, &error);
+            None
+        })
+    }
+
     /// Chooses a Stage by weight. Upstream: `pkg/utils/lifecycle/lifecycle.go`, `Match`.
-    fn choose<'a>(&self, stages: &[&'a Stage], object: &Value) -> &'a Stage {
-        let weights: Vec<u64> = stages.iter().map(|stage| stage.weight(object)).collect();
-        let total: u64 = weights.iter().sum();
+    fn choose<'a>(&self, stages: &[(&'a Stage, u64)]) -> &'a Stage {
+        let total = stages.iter().fold(0, |sum: u64, (_, weight)| sum.saturating_add(*weight));
         if total == 0 {
             let index = self.entropy.below(stages.len() as u64);
-            return stages[usize::try_from(index).unwrap_or_default()];
+            return stages[usize::try_from(index).unwrap_or_default()].0;
         }
         let mut drawn = self.entropy.below(total);
-        for (stage, weight) in stages.iter().zip(weights) {
-            if drawn < weight {
+        for (stage, weight) in stages {
+            if drawn < *weight {
                 return stage;
             }
             drawn -= weight;
         }
-        stages[stages.len() - 1]
+        stages[stages.len() - 1].0
     }
 
     /// Executes the steps of a Stage. The inner error is one of the Stage itself.

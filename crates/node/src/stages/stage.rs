@@ -1,13 +1,13 @@
 //! [`Stage`]: a Stage object, checked and compiled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::decode::decode;
-use crate::jq::Query;
+use crate::jq::{Budget, Query};
 use crate::template::Template;
 use crate::{requests, time};
 use keel::{Entropy, Timestamp};
@@ -127,26 +127,26 @@ impl FinalizerChange {
 struct Requirement {
     query: Query,
     operator: String,
-    values: Vec<String>,
+    values: BTreeSet<String>,
 }
 
 impl Requirement {
     /// Upstream: `pkg/utils/expression/selector.go`, `Matches`.
-    fn matches(&self, object: &Value) -> bool {
-        let results = self.query.results(object);
+    fn matches(&self, object: &Value, budget: &mut Budget) -> Result<bool, String> {
+        let results = self.query.results(object, budget)?;
         let has_value = || {
-            results.iter().any(|result| match result {
+            results.iter().any(|result| match &**result {
                 Value::String(text) => self.values.contains(text),
                 Value::Bool(_) | Value::Number(_) => self.values.contains(&result.to_string()),
                 _ => false,
             })
         };
-        match self.operator.as_str() {
+        Ok(match self.operator.as_str() {
             "In" => has_value(),
             "NotIn" => !has_value(),
             "Exists" => !results.is_empty(),
             _ => results.is_empty(),
-        }
+        })
     }
 }
 
@@ -208,7 +208,7 @@ struct MatchExpression {
 struct JqRequirement {
     key: String,
     operator: String,
-    values: Vec<String>,
+    values: BTreeSet<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -316,35 +316,46 @@ impl Stage {
         }))
     }
 
-    /// Whether the Stage selects an object.
-    pub(crate) fn selects(&self, object: &Value) -> bool {
+    /// The weight for an object; `None` if the Stage does not select it. Fails if the queries take too
+    /// many steps.
+    pub(crate) fn weight(&self, object: &Value) -> Result<Option<u64>, String> {
         let has_all = |wanted: &BTreeMap<String, String>, field: &str| {
             wanted.iter().all(|(key, value)| object["metadata"][field][key] == **value)
         };
-        has_all(&self.labels, "labels")
-            && has_all(&self.annotations, "annotations")
-            && self.requirements.iter().all(|requirement| requirement.matches(object))
-    }
-
-    /// The weight for an object.
-    pub(crate) fn weight(&self, object: &Value) -> u64 {
-        let results = self.weight_from.as_ref().map(|query| query.results(object));
-        match results.as_deref().and_then(<[Value]>::first) {
+        if !has_all(&self.labels, "labels") || !has_all(&self.annotations, "annotations") {
+            return Ok(None);
+        }
+        let mut budget = Budget::new();
+        for requirement in &self.requirements {
+            if !requirement.matches(object, &mut budget)? {
+                return Ok(None);
+            }
+        }
+        let Some(query) = &self.weight_from else { return Ok(Some(self.weight)) };
+        let results = query.results(object, &mut budget)?;
+        Ok(Some(match results.first().map(|result| &**result) {
             Some(Value::String(text)) => text.parse().unwrap_or_default(),
             Some(Value::Number(number)) => number.as_u64().unwrap_or_default(),
             _ => self.weight,
-        }
+        }))
     }
 
-    /// The delay for an object.
-    pub(crate) fn delay(&self, object: &Value, now: Timestamp, entropy: &Entropy) -> Duration {
-        let Some(duration) = evaluate(&self.duration, object, now) else { return Duration::ZERO };
-        let Some(jitter) = evaluate(&self.jitter, object, now) else { return duration };
+    /// The delay for an object. Fails if the queries take too many steps.
+    pub(crate) fn delay(
+        &self,
+        object: &Value,
+        now: Timestamp,
+        entropy: &Entropy,
+    ) -> Result<Duration, String> {
+        let Some(duration) = evaluate(&self.duration, object, now)? else {
+            return Ok(Duration::ZERO);
+        };
+        let Some(jitter) = evaluate(&self.jitter, object, now)? else { return Ok(duration) };
         let Some(range) = jitter.checked_sub(duration).filter(|range| !range.is_zero()) else {
-            return jitter;
+            return Ok(jitter);
         };
         let range = u64::try_from(range.as_nanos()).unwrap_or(u64::MAX);
-        duration + Duration::from_nanos(entropy.below(range))
+        Ok(duration + Duration::from_nanos(entropy.below(range)))
     }
 }
 
@@ -353,14 +364,17 @@ fn evaluate(
     (fixed, query): &(Option<Duration>, Option<Query>),
     object: &Value,
     now: Timestamp,
-) -> Option<Duration> {
-    let results = query.as_ref().map(|query| query.results(object)).unwrap_or_default();
-    let Some(Value::String(text)) = results.first() else { return *fixed };
+) -> Result<Option<Duration>, String> {
+    let Some(query) = query else { return Ok(*fixed) };
+    let results = query.results(object, &mut Budget::new())?;
+    let Some(Value::String(text)) = results.first().map(|result| &**result) else {
+        return Ok(*fixed);
+    };
     if let Some(at) = time::parse(text) {
-        return Some(at.since(now));
+        return Ok(Some(at.since(now)));
     }
     let seconds = go_duration::parse(text).ok();
-    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).or(*fixed)
+    Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).or(*fixed))
 }
 
 fn query(from: Option<ExpressionFrom>) -> Result<Option<Query>, String> {

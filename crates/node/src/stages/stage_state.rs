@@ -30,9 +30,20 @@ pub(crate) struct StageState {
 pub(super) struct StageFailure {
     /// The version of the Stage that has failed.
     version: String,
+    part: Part,
     error: String,
-    pub(super) count: u32,
-    pub(super) retry_at: Timestamp,
+    count: u32,
+    retry_at: Timestamp,
+}
+
+/// A part of a Stage.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The queries that decide whether the Stage is applied.
+    Selector,
+    /// Its delay and its steps.
+    #[default]
+    Steps,
 }
 
 impl StageState {
@@ -44,17 +55,19 @@ impl StageState {
         }
     }
 
-    /// The time until a Stage that has failed is applied again.
-    pub(super) fn retry_after(&self, stage: &Stage, now: Timestamp) -> Option<Duration> {
+    /// The part of a Stage that has failed and must not be evaluated yet, and the time until it is.
+    pub(super) fn failed_part(&self, stage: &Stage, now: Timestamp) -> Option<(Part, Duration)> {
         let failure = self.failures.get(&stage.name);
         let failure = failure.filter(|failure| failure.version == stage.version)?;
-        Some(failure.retry_at.since(now)).filter(|wait| !wait.is_zero())
+        let wait = failure.retry_at.since(now);
+        (!wait.is_zero()).then_some((failure.part, wait))
     }
 
     /// Counts a failure. The shortened error if it was not reported before.
     pub(super) fn add_failure(
         &mut self,
         stage: &Stage,
+        part: Part,
         error: &str,
         delay_after: impl FnOnce(u32) -> Duration,
         now: Timestamp,
@@ -63,6 +76,7 @@ impl StageState {
         if failure.version != stage.version {
             *failure = StageFailure { version: stage.version.clone(), ..StageFailure::default() };
         }
+        failure.part = part;
         failure.count = failure.count.saturating_add(1);
         let wait = delay_after(failure.count);
         failure.retry_at = now + wait;

@@ -339,6 +339,26 @@ async fn a_template_without_end_is_reported_once_and_rendered_again_after_a_dela
 }
 
 #[tokio::test]
+async fn a_stage_whose_selector_takes_too_long_is_reported_and_selects_nothing() {
+    let plane = Plane::start(1, &["none"]).await;
+    install_crd(&plane).await;
+    let product = [".metadata.annotations[]"; 10].join(" and ");
+    let stage = json!({"resourceRef": {"apiGroup": "v1", "kind": "Pod"},
+        "selector": {"matchExpressions": [{"key": product, "operator": "Exists"}]},
+        "next": {"statusTemplate": "phase: Failed"}});
+    create_stage(&plane, "product", stage).await;
+    let annotations: Value = (0..20).map(|i| (format!("a{i}"), json!("x"))).collect();
+    plane.create_pod("a", annotations, json!({})).await;
+    plane.until_phase("a", "Running").await;
+    let list = plane.until(FAILURES, |_, list| !list["items"][0].is_null()).await;
+    assert_eq!(
+        list["items"][0]["message"],
+        "Stage product cannot be applied: its queries take more than 100000 steps"
+    );
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn a_pod_whose_stage_fails_can_be_deleted() {
     let plane = Plane::start(1, &["none"]).await;
     install_crd(&plane).await;
