@@ -113,7 +113,7 @@ impl Stages {
         let due = match &state.next {
             Some((name, due)) if *name == stage.name => *due,
             _ => match stage.delay(&object, now, &self.entropy) {
-                Ok(delay) => state.due(stage, now + delay),
+                Ok(delay) => state.due(stage, now + delay, now),
                 Err(error) => {
                     return Ok(StageOutcome::Failed(self.fail(stage, item, Part::Steps, &error)));
                 }
@@ -124,9 +124,9 @@ impl Stages {
             self.change(item, |state| state.next = Some((stage.name.clone(), due)));
             return Ok(StageOutcome::Staged(Some(wait)));
         }
-        self.change(item, |state| {
-            (state.next, state.last) = (None, Some((stage.name.clone(), now)));
-        });
+        if let Some(names) = self.change(item, |state| state.add_application(stage, now)) {
+            tracing::warn!(object = %item.key(), stages = names, "a loop of stages is slowed down");
+        }
         if let Err(error) = self.run(stage, item, &object, functions).await? {
             return Ok(StageOutcome::Failed(self.fail(stage, item, Part::Steps, &error)));
         }
@@ -252,7 +252,7 @@ impl Stages {
         let mut states = self.lock();
         let state = states.entry(item.key().clone()).or_default();
         if state.uid != item.uid() {
-            *state = StageState { uid: item.uid().to_owned(), ..StageState::default() };
+            *state = StageState::new(item.uid());
         }
         change(state)
     }

@@ -359,6 +359,42 @@ async fn a_stage_whose_selector_takes_too_long_is_reported_and_selects_nothing()
 }
 
 #[tokio::test]
+async fn stages_that_alternate_pause() {
+    let plane = Plane::start(1, &["none"]).await;
+    install_crd(&plane).await;
+    for (name, operator) in [("ping", "NotIn"), ("pong", "In")] {
+        // The reason counts the Stages that were applied.
+        let template = format!(
+            "message: {name}\nreason: {{{{ add 1 (int (or .status.reason `0`)) | quote }}}}"
+        );
+        let expression =
+            json!({"key": ".status.message", "operator": operator, "values": ["ping"]});
+        create_stage(
+            &plane,
+            name,
+            json!({"resourceRef": {"apiGroup": "v1", "kind": "Pod"},
+                "selector": {"matchLabels": {"play": "true"}, "matchExpressions": [expression]},
+                "next": {"statusTemplate": template}}),
+        )
+        .await;
+    }
+    plane.create_pod("a", json!({}), json!({})).await;
+    plane.merge(&format!("{PODS}/a"), &json!({"metadata": {"labels": {"play": "true"}}})).await;
+    let count = |pod: &Value| pod["status"]["reason"].as_str().map_or(0, |it| it.parse().unwrap());
+    for expect in [10, 20, 30] {
+        let pod = plane.until_pod("a", |pod| count(pod) >= expect).await;
+        assert_eq!(count(&pod), expect);
+        // Other pods start meanwhile.
+        let other = format!("other-{expect}");
+        plane.create_pod(&other, json!({}), json!({})).await;
+        plane.until_phase(&other, "Running").await;
+        assert_eq!(count(&plane.read(&format!("{PODS}/a")).await), expect);
+        plane.advance(Duration::from_secs(1));
+    }
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn a_pod_whose_stage_fails_can_be_deleted() {
     let plane = Plane::start(1, &["none"]).await;
     install_crd(&plane).await;
