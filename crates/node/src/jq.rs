@@ -2,6 +2,11 @@
 //!
 //! Supported are paths (`.a.b`, `.a["b"]`, `.a[0]`, `.a[]`, `.a.[]`), pipes, `select(…)`, comparisons,
 //! `and`, `or`, `not`, `//`, `length`, parentheses and literals.
+//!
+//! An evaluation fails after a number of steps; no values are copied before the end.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use serde_json::Value;
 
@@ -12,6 +17,13 @@ const MAX_DEPTH: usize = 50;
 
 /// The number of terms and of parts of paths, which are nested too.
 const MAX_PARTS: usize = 250;
+
+/// The largest number of steps of the queries with one [`Budget`]: filters that are applied and their
+/// results. KWOK's own selectors need less than a hundred.
+const MAX_STEPS: usize = 100_000;
+
+/// The number of bytes of a text that are compared or counted in one step.
+const BYTES_PER_STEP: usize = 64;
 
 /// See the [module documentation](self).
 #[derive(Debug)]
@@ -56,36 +68,105 @@ impl Query {
         Ok(Self(filter))
     }
 
-    /// The results other than null; none after an error, such as the elements of a text.
-    pub(crate) fn results(&self, input: &Value) -> Vec<Value> {
-        let mut results = self.0.apply(input).unwrap_or_default();
-        results.retain(|result| !result.is_null());
-        results
+    /// The results other than null; none after an error, such as the elements of a text. Fails if the
+    /// budget does not suffice.
+    pub(crate) fn results<'a>(
+        &'a self,
+        input: &'a Value,
+        budget: &mut Budget,
+    ) -> Result<Vec<Cow<'a, Value>>, String> {
+        let results = self.0.apply(Found::Value(input), budget).unwrap_or_default();
+        if budget.is_exhausted {
+            return Err(format!("its queries take more than {MAX_STEPS} steps"));
+        }
+        let results = results.into_iter().map(Found::into_value);
+        Ok(results.filter(|result| !result.is_null()).collect())
+    }
+}
+
+/// Limits the work of several queries.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    /// The steps that are left.
+    steps: usize,
+    is_exhausted: bool,
+}
+
+impl Budget {
+    pub(crate) fn new() -> Self {
+        Self { steps: MAX_STEPS, is_exhausted: false }
+    }
+
+    /// Counts steps; `None` if there are too many, also of all later steps.
+    fn count(&mut self, steps: usize) -> Option<()> {
+        match self.steps.checked_sub(steps) {
+            Some(left) if !self.is_exhausted => self.steps = left,
+            _ => {
+                self.is_exhausted = true;
+                return None;
+            }
+        }
+        Some(())
+    }
+}
+
+/// An intermediate result: a part of the input or of the query, or a length.
+#[derive(Debug, Clone, Copy)]
+enum Found<'a> {
+    Value(&'a Value),
+    Length(usize),
+}
+
+static NULL: Value = Value::Null;
+static TRUE: Value = Value::Bool(true);
+static FALSE: Value = Value::Bool(false);
+
+impl<'a> Found<'a> {
+    fn bool(value: bool) -> Self {
+        Self::Value(if value { &TRUE } else { &FALSE })
+    }
+
+    fn into_value(self) -> Cow<'a, Value> {
+        match self {
+            Self::Value(value) => Cow::Borrowed(value),
+            Self::Length(length) => Cow::Owned(Value::from(length)),
+        }
+    }
+
+    fn is_true(self) -> bool {
+        !matches!(self, Self::Value(Value::Null | Value::Bool(false)))
     }
 }
 
 impl Filter {
     /// The results; `None` after an error.
-    fn apply(&self, input: &Value) -> Option<Vec<Value>> {
+    fn apply<'a>(&'a self, input: Found<'a>, budget: &mut Budget) -> Option<Vec<Found<'a>>> {
+        budget.count(1)?;
         Some(match self {
-            Self::Identity => vec![input.clone()],
-            Self::Literal(value) => vec![value.clone()],
-            Self::Field(of, name) => each(of, input, |value| match value {
-                Value::Null => Some(Value::Null),
-                Value::Object(map) => Some(map.get(name).cloned().unwrap_or_default()),
+            Self::Identity => vec![input],
+            Self::Literal(value) => vec![Found::Value(value)],
+            Self::Field(of, name) => each(of, input, budget, |value| match value {
+                Value::Null => Some(&NULL),
+                Value::Object(map) => Some(map.get(name).unwrap_or(&NULL)),
                 _ => None,
             })?,
-            Self::Element(of, index) => each(of, input, |value| match value {
-                Value::Null => Some(Value::Null),
-                Value::Array(list) => Some(list.get(*index).cloned().unwrap_or_default()),
+            Self::Element(of, index) => each(of, input, budget, |value| match value {
+                Value::Null => Some(&NULL),
+                Value::Array(list) => Some(list.get(*index).unwrap_or(&NULL)),
                 _ => None,
             })?,
             Self::Iterate(of) => {
                 let mut all = Vec::new();
-                for value in of.apply(input)? {
+                for value in of.apply(input, budget)? {
                     match value {
-                        Value::Array(list) => all.extend(list),
-                        Value::Object(map) => all.extend(map.into_iter().map(|(_, value)| value)),
+                        Found::Value(Value::Array(list)) => {
+                            budget.count(list.len())?;
+                            all.extend(list.iter().map(Found::Value));
+                        }
+                        Found::Value(Value::Object(map)) => {
+                            budget.count(map.len())?;
+                            all.extend(map.values().map(Found::Value));
+                        }
                         _ => return None,
                     }
                 }
@@ -93,74 +174,132 @@ impl Filter {
             }
             Self::Pipe(first, second) => {
                 let mut all = Vec::new();
-                for value in first.apply(input)? {
-                    all.extend(second.apply(&value)?);
+                for value in first.apply(input, budget)? {
+                    all.extend(second.apply(value, budget)?);
                 }
+                budget.count(all.len())?;
                 all
             }
             Self::Select(condition) => {
-                let selected = condition.apply(input)?.into_iter().filter(is_true);
-                selected.map(|_| input.clone()).collect()
+                let mut results = condition.apply(input, budget)?;
+                results.retain(|result| result.is_true());
+                vec![input; results.len()]
             }
             Self::Compare(left, operator, right) => {
-                pairs(left, right, input, |left, right| operator.holds(left, right))?
+                pairs(left, right, input, budget, |left, right, budget| {
+                    operator.holds(&left.into_value(), &right.into_value(), budget)
+                })?
             }
-            Self::And(left, right) => pairs(left, right, input, |a, b| is_true(a) && is_true(b))?,
-            Self::Or(left, right) => pairs(left, right, input, |a, b| is_true(a) || is_true(b))?,
+            Self::And(left, right) => {
+                pairs(left, right, input, budget, |a, b, _| Some(a.is_true() && b.is_true()))?
+            }
+            Self::Or(left, right) => {
+                pairs(left, right, input, budget, |a, b, _| Some(a.is_true() || b.is_true()))?
+            }
             Self::Alternative(left, right) => {
-                let found: Vec<Value> =
-                    left.apply(input).unwrap_or_default().into_iter().filter(is_true).collect();
-                if found.is_empty() { right.apply(input)? } else { found }
+                let mut found = left.apply(input, budget).unwrap_or_default();
+                found.retain(|result| result.is_true());
+                if found.is_empty() { right.apply(input, budget)? } else { found }
             }
-            Self::Not => vec![Value::Bool(!is_true(input))],
-            Self::Length => vec![Value::from(match input {
-                Value::Null => 0,
-                Value::String(text) => text.chars().count(),
-                Value::Array(list) => list.len(),
-                Value::Object(map) => map.len(),
+            Self::Not => vec![Found::bool(!input.is_true())],
+            Self::Length => vec![match input {
+                Found::Value(Value::Null) => Found::Length(0),
+                Found::Value(Value::String(text)) => {
+                    budget.count(text.len() / BYTES_PER_STEP)?;
+                    Found::Length(text.chars().count())
+                }
+                Found::Value(Value::Array(list)) => Found::Length(list.len()),
+                Found::Value(Value::Object(map)) => Found::Length(map.len()),
                 _ => return None,
-            })],
+            }],
         })
     }
 }
 
-fn each(of: &Filter, input: &Value, map: impl Fn(&Value) -> Option<Value>) -> Option<Vec<Value>> {
-    of.apply(input)?.iter().map(map).collect()
+fn each<'a>(
+    of: &'a Filter,
+    input: Found<'a>,
+    budget: &mut Budget,
+    map: impl Fn(&'a Value) -> Option<&'a Value>,
+) -> Option<Vec<Found<'a>>> {
+    let values = of.apply(input, budget)?;
+    budget.count(values.len())?;
+    let map = |found| match found {
+        Found::Value(value) => map(value).map(Found::Value),
+        Found::Length(_) => None,
+    };
+    values.into_iter().map(map).collect()
 }
 
-fn pairs(
-    left: &Filter,
-    right: &Filter,
-    input: &Value,
-    holds: impl Fn(&Value, &Value) -> bool,
-) -> Option<Vec<Value>> {
-    let (left, right) = (left.apply(input)?, right.apply(input)?);
-    let all = right.iter().flat_map(|right| left.iter().map(|left| holds(left, right)));
-    Some(all.map(Value::Bool).collect())
-}
-
-fn is_true(value: &Value) -> bool {
-    !matches!(value, Value::Null | Value::Bool(false))
+fn pairs<'a>(
+    left: &'a Filter,
+    right: &'a Filter,
+    input: Found<'a>,
+    budget: &mut Budget,
+    holds: impl Fn(Found<'a>, Found<'a>, &mut Budget) -> Option<bool>,
+) -> Option<Vec<Found<'a>>> {
+    let (left, right) = (left.apply(input, budget)?, right.apply(input, budget)?);
+    budget.count(left.len().saturating_mul(right.len()))?;
+    let mut all = Vec::new();
+    for right in right {
+        for left in &left {
+            all.push(Found::bool(holds(*left, right, budget)?));
+        }
+    }
+    Some(all)
 }
 
 impl Operator {
-    fn holds(self, left: &Value, right: &Value) -> bool {
-        let order = || match (left, right) {
-            (Value::Number(left), Value::Number(right)) => {
-                left.as_f64()?.partial_cmp(&right.as_f64()?)
-            }
-            (Value::String(left), Value::String(right)) => Some(left.cmp(right)),
-            _ => None,
-        };
-        let is_equal = || left == right || order().is_some_and(std::cmp::Ordering::is_eq);
+    fn holds(self, left: &Value, right: &Value, budget: &mut Budget) -> Option<bool> {
+        let mut is_ordered =
+            |holds: fn(Ordering) -> bool| Some(order(left, right, budget).is_some_and(holds));
         match self {
-            Self::Equal => is_equal(),
-            Self::NotEqual => !is_equal(),
-            Self::Less => order().is_some_and(std::cmp::Ordering::is_lt),
-            Self::LessOrEqual => order().is_some_and(std::cmp::Ordering::is_le),
-            Self::Greater => order().is_some_and(std::cmp::Ordering::is_gt),
-            Self::GreaterOrEqual => order().is_some_and(std::cmp::Ordering::is_ge),
+            Self::Equal => is_equal(left, right, budget),
+            Self::NotEqual => is_equal(left, right, budget).map(|is_equal| !is_equal),
+            Self::Less => is_ordered(Ordering::is_lt),
+            Self::LessOrEqual => is_ordered(Ordering::is_le),
+            Self::Greater => is_ordered(Ordering::is_gt),
+            Self::GreaterOrEqual => is_ordered(Ordering::is_ge),
         }
+    }
+}
+
+/// The order of two numbers or texts; `None` also if the budget does not suffice.
+fn order(left: &Value, right: &Value, budget: &mut Budget) -> Option<Ordering> {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => left.as_f64()?.partial_cmp(&right.as_f64()?),
+        (Value::String(left), Value::String(right)) => {
+            budget.count(left.len().min(right.len()) / BYTES_PER_STEP)?;
+            Some(left.cmp(right))
+        }
+        _ => None,
+    }
+}
+
+/// `None` if the budget does not suffice.
+fn is_equal(left: &Value, right: &Value, budget: &mut Budget) -> Option<bool> {
+    budget.count(1)?;
+    match (left, right) {
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+            for (left, right) in left.iter().zip(right) {
+                if !is_equal(left, right, budget)? {
+                    return Some(false);
+                }
+            }
+            Some(true)
+        }
+        (Value::Object(left), Value::Object(right)) if left.len() == right.len() => {
+            for (key, left) in left {
+                let Some(right) = right.get(key) else { return Some(false) };
+                if !is_equal(left, right, budget)? {
+                    return Some(false);
+                }
+            }
+            Some(true)
+        }
+        (Value::Null, Value::Null) => Some(true),
+        (Value::Bool(left), Value::Bool(right)) => Some(left == right),
+        _ => Some(order(left, right, budget).is_some_and(Ordering::is_eq)),
     }
 }
 
@@ -358,14 +497,19 @@ mod tests {
 
     use super::*;
 
+    fn evaluate(query: &str, object: &Value) -> Result<Value, String> {
+        let query = Query::parse(query)?;
+        let results = query.results(object, &mut Budget::new())?;
+        Ok(results.into_iter().map(Cow::into_owned).collect())
+    }
+
     fn check(query: &str, expect: &Value) {
         let object = json!({
             "metadata": {"labels": {"a.b/c": "x"}, "ownerReferences": [{"kind": "Job"}]},
             "status": {"phase": "Running", "restarts": 3, "conditions": [
                 {"type": "Ready", "status": "True"}, {"type": "Initialized", "status": "False"}]},
         });
-        let results = Query::parse(query).unwrap().results(&object);
-        assert_eq!(Value::Array(results), *expect, "{query}");
+        assert_eq!(evaluate(query, &object), Ok(expect.clone()), "{query}");
     }
 
     #[test]
@@ -393,7 +537,7 @@ mod tests {
     fn queries_that_are_nested_too_deeply_are_refused() {
         let parse = |levels: usize, before: &str, after: &str| {
             let query = before.repeat(levels) + "." + &after.repeat(levels);
-            Query::parse(&query).map(|query| query.results(&Value::Null))
+            evaluate(&query, &Value::Null)
         };
         for (before, after) in [
             ("(", ")"),
@@ -421,5 +565,39 @@ mod tests {
     fn other_functions_are_refused() {
         let error = Query::parse(".a | test(\"x\")").unwrap_err();
         assert_eq!(error, "\"test\" is not supported in queries");
+    }
+
+    #[test]
+    fn values_are_compared() {
+        check(".status.conditions == .status.conditions", &json!([true]));
+        check(".status.conditions[0] == .status.conditions[1]", &json!([false]));
+        check(".status == .metadata", &json!([false]));
+        check(".status.conditions != .status", &json!([true]));
+        check("(.status.conditions | length) == 2", &json!([true]));
+        check("3.0 == .status.restarts", &json!([true]));
+        check(".status.phase < \"S\"", &json!([true]));
+        check(".status.conditions | length | length", &json!([]));
+        check("(.status.phase | .a) // .status.restarts", &json!([3]));
+    }
+
+    #[test]
+    fn an_evaluation_takes_a_limited_number_of_steps() {
+        let labels: Value = (0..100).map(|i| (format!("l{i}"), json!("x"))).collect();
+        let long = vec!["x".repeat(10_000); 50];
+        let object = json!({"labels": labels, "long": long});
+        let product = |times: usize| vec![".labels[]"; times].join(" and ");
+        let all = evaluate(&product(2), &object).unwrap();
+        assert_eq!(all.as_array().unwrap().len(), 10_000);
+        let caught = format!("({}) // true", product(10));
+        for query in [
+            product(3).as_str(),
+            product(10).as_str(),
+            caught.as_str(),
+            ".long[] == .long[]",
+            &vec![". == ."; 100].join(" and "),
+        ] {
+            let error = evaluate(query, &object).unwrap_err();
+            assert_eq!(error, "its queries take more than 100000 steps", "{query}");
+        }
     }
 }

@@ -87,6 +87,7 @@ pub(crate) async fn reconcile(request: Request, cx: Arc<NodeContext>) -> Result<
     let Some(item) = cx.nodes.indexer().get(&request) else { return Ok(Action::Requeue) };
     let next = match cx.stages.apply(StagedKind::Node, &item, &cx.functions(name)).await? {
         StageOutcome::Staged(wait) => wait.unwrap_or(renewal),
+        StageOutcome::Failed(wait) => wait,
         StageOutcome::NotStaged => {
             cx.update_status(&node).await?;
             renewal

@@ -15,6 +15,7 @@ use serde::de::IgnoredAny;
 
 use crate::pod_view::{Container, EnvVar, KeyRef, ObjectRef, PodView, Volume};
 use keel::{Clock, Timestamp};
+use machinery::names;
 use runtime::client::json_requests;
 use runtime::{Client, Failure, ObjectKey};
 
@@ -207,7 +208,13 @@ impl<'a> Reader<'a> {
             let resource = if kind == Kind::Secret { "secrets" } else { "configmaps" };
             let namespace = &self.pod.metadata.namespace;
             let path = format!("/api/v1/namespaces/{namespace}/{resource}/{name}");
-            let keys: Option<Keys> = json_requests::get(self.client, &path).await?;
+            // The server does not check all names in pods. An object with a wrong name does not
+            // exist, and its path would be that of another object.
+            let keys: Option<Keys> = if names::dns1123_subdomain(name).is_empty() {
+                json_requests::get(self.client, &path).await?
+            } else {
+                None
+            };
             self.read.insert((kind, name), keys);
         }
         Ok(self.read.get(&(kind, name)).and_then(Option::as_ref))

@@ -66,19 +66,21 @@ pub(crate) async fn reconcile(request: Request, cx: Arc<PodContext>) -> Result<A
     };
     cx.record(&request, &pod);
     let outcome = cx.stages.apply(StagedKind::Pod, &item, &cx.functions(&request, &node)).await?;
-    if let StageOutcome::Staged(Some(wait)) = outcome {
-        return Ok(Action::RequeueAfter(wait));
-    }
+    let later = match outcome {
+        StageOutcome::Staged(Some(wait)) => return Ok(Action::RequeueAfter(wait)),
+        StageOutcome::Failed(wait) => Action::RequeueAfter(wait),
+        StageOutcome::Staged(None) | StageOutcome::NotStaged => Action::Done,
+    };
     if pod.metadata.deletion_timestamp.is_some() {
         if cx.stages.replaces(StagedKind::Pod, "pod-delete") {
-            return Ok(Action::Done);
+            return Ok(later);
         }
         return cx.end(&pod).await;
     }
     let is_staged =
         outcome != StageOutcome::NotStaged || cx.stages.replaces(StagedKind::Pod, "pod-ready");
     if pod.is_finished() || is_staged {
-        return Ok(Action::Done);
+        return Ok(later);
     }
     cx.advance(&request, &pod, &node).await
 }

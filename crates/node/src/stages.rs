@@ -12,10 +12,11 @@
 //! than Pod and Node, and what [`template`](crate::template) and [`jq`](crate::jq) do not support. A
 //! Stage that uses one of these, or is wrong, is ignored, with an Event about the Stage that says why.
 //! If a template fails only for some object, there is an Event about that object, which remains as it
-//! is.
+//! is; the Stage is applied again after a growing delay.
 
 mod decode;
 mod stage;
+mod stage_state;
 mod stage_watch;
 
 use std::collections::HashMap;
@@ -23,23 +24,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::requests;
 use crate::template::Functions;
-use keel::{Clock, Entropy, Timestamp};
+use keel::{Backoff, Clock, Entropy, Timestamp};
 use machinery::codec::yaml;
 use runtime::informer::Item;
 use runtime::recorder::{EventType, Recorder};
 use runtime::{Client, Failure, ObjectKey};
 use stage::{Patch, Stage, Step};
+use stage_state::Part;
 
 pub(crate) use stage::StagedKind;
+pub(crate) use stage_state::StageState;
 pub(crate) use stage_watch::{StageWatch, StagedObjects, reconcile_crd};
 
-/// The least time between two applications of the same Stage to one object, so that a Stage that still
-/// selects an object which it has changed does not run without pause.
-const REPEAT_PAUSE: Duration = Duration::from_secs(1);
+/// The delay after which a Stage that has failed for an object is applied again: it doubles with each
+/// failure.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// The longest delay after failures.
+const MAX_RETRY_DELAY: Duration = Duration::from_mins(5);
 
 /// See the [module documentation](self).
 pub(crate) struct Stages {
@@ -55,16 +61,6 @@ pub(crate) struct Stages {
     pub states: Mutex<HashMap<ObjectKey, StageState>>,
 }
 
-/// The state of an object's Stages.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct StageState {
-    uid: String,
-    /// The name of the Stage that will be applied, and the time.
-    next: Option<(String, Timestamp)>,
-    /// The name of the Stage that was applied last, and the time.
-    last: Option<(String, Timestamp)>,
-}
-
 /// The result of [`Stages::apply`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StageOutcome {
@@ -72,6 +68,8 @@ pub(crate) enum StageOutcome {
     NotStaged,
     /// A Stage will be applied after this time, or the object remains as a Stage has left it.
     Staged(Option<Duration>),
+    /// A Stage has failed, and will be applied again after this time.
+    Failed(Duration),
 }
 
 impl Stages {
@@ -92,10 +90,12 @@ impl Stages {
             return Ok(StageOutcome::NotStaged);
         }
         let object: Value = item.decode()?;
-        let selecting = stages.iter().filter(|it| it.kind == kind && it.selects(&object));
-        let selecting: Vec<&Stage> = selecting.collect();
+        let now = self.clock.now();
         let state = self.lock().get(item.key()).filter(|state| state.uid == item.uid()).cloned();
         let state = state.unwrap_or_default();
+        let of_kind = stages.iter().filter(|stage| stage.kind == kind);
+        let weight = |stage| Some((stage, self.weight(stage, item, &object, &state, now)?));
+        let selecting: Vec<(&Stage, u64)> = of_kind.filter_map(weight).collect();
         if selecting.is_empty() {
             if state.last.is_none() {
                 return Ok(StageOutcome::NotStaged);
@@ -104,28 +104,54 @@ impl Stages {
             return Ok(StageOutcome::Staged(None));
         }
         let planned = state.next.as_ref();
-        let known = selecting.iter().find(|it| planned.is_some_and(|(name, _)| *name == it.name));
-        let stage = known.copied().unwrap_or_else(|| self.choose(&selecting, &object));
-        let now = self.clock.now();
-        let due = match state.next {
-            Some((name, due)) if name == stage.name => due,
-            _ => self.due(stage, &object, &state, now),
+        let is_planned = |stage: &Stage| planned.is_some_and(|(name, _)| *name == stage.name);
+        let known = selecting.iter().map(|(stage, _)| *stage).find(|stage| is_planned(stage));
+        let stage = known.unwrap_or_else(|| self.choose(&selecting));
+        if let Some((_, wait)) = state.failed_part(stage, now) {
+            return Ok(StageOutcome::Failed(wait));
+        }
+        let due = match &state.next {
+            Some((name, due)) if *name == stage.name => *due,
+            _ => match stage.delay(&object, now, &self.entropy) {
+                Ok(delay) => state.due(stage, now + delay, now),
+                Err(error) => {
+                    return Ok(StageOutcome::Failed(self.fail(stage, item, Part::Steps, &error)));
+                }
+            },
         };
         let wait = due.since(now);
         if !wait.is_zero() {
             self.change(item, |state| state.next = Some((stage.name.clone(), due)));
             return Ok(StageOutcome::Staged(Some(wait)));
         }
-        self.change(item, |state| {
-            (state.next, state.last) = (None, Some((stage.name.clone(), now)));
-        });
+        if let Some(names) = self.change(item, |state| state.add_application(stage, now)) {
+            tracing::warn!(object = %item.key(), stages = names, "a loop of stages is slowed down");
+        }
         if let Err(error) = self.run(stage, item, &object, functions).await? {
-            let message = format!("Stage {} cannot be applied: {error}", stage.name);
-            tracing::warn!(stage = stage.name, object = %item.key(), error, "cannot apply a stage");
-            let regarding = reference(kind, item);
-            self.recorder.record_about(regarding, EventType::Warning, "StageFailed", &message);
+            return Ok(StageOutcome::Failed(self.fail(stage, item, Part::Steps, &error)));
+        }
+        if state.failures.contains_key(&stage.name) {
+            self.change(item, |state| drop(state.failures.remove(&stage.name)));
         }
         Ok(StageOutcome::Staged(None))
+    }
+
+    /// Reports the failure of a Stage for an object, unless it was reported before, and returns the
+    /// time after which the Stage is applied again.
+    fn fail(&self, stage: &Stage, item: &Item, part: Part, error: &str) -> Duration {
+        let (now, stages) = (self.clock.now(), self.current());
+        let backoff = Backoff::new(RETRY_DELAY, MAX_RETRY_DELAY, self.entropy.clone());
+        let (wait, error) = self.change(item, |state| {
+            state.failures.retain(|name, _| stages.iter().any(|it| it.name == *name));
+            state.add_failure(stage, part, error, |count| backoff.delay_after(count), now)
+        });
+        if let Some(error) = error {
+            let message = format!("Stage {} cannot be applied: {error}", stage.name);
+            tracing::warn!(stage = stage.name, object = %item.key(), error, "cannot apply a stage");
+            let regarding = reference(stage.kind, item);
+            self.recorder.record_about(regarding, EventType::Warning, "StageFailed", &message);
+        }
+        wait
     }
 
     /// Forgets an object that was deleted.
@@ -133,30 +159,40 @@ impl Stages {
         self.lock().remove(key);
     }
 
+    /// The weight of a Stage that selects an object. A Stage with a query that fails selects nothing;
+    /// the query is evaluated again after a growing delay.
+    fn weight(
+        &self,
+        stage: &Stage,
+        item: &Item,
+        object: &Value,
+        state: &StageState,
+        now: Timestamp,
+    ) -> Option<u64> {
+        if matches!(state.failed_part(stage, now), Some((Part::Selector, _))) {
+            return None;
+        }
+        stage.weight(object).unwrap_or_else(|error| {
+            self.fail(stage, item, Part::Selector, &error);
+            None
+        })
+    }
+
     /// Chooses a Stage by weight. Upstream: `pkg/utils/lifecycle/lifecycle.go`, `Match`.
-    fn choose<'a>(&self, stages: &[&'a Stage], object: &Value) -> &'a Stage {
-        let weights: Vec<u64> = stages.iter().map(|stage| stage.weight(object)).collect();
-        let total: u64 = weights.iter().sum();
+    fn choose<'a>(&self, stages: &[(&'a Stage, u64)]) -> &'a Stage {
+        let total = stages.iter().fold(0, |sum: u64, (_, weight)| sum.saturating_add(*weight));
         if total == 0 {
             let index = self.entropy.below(stages.len() as u64);
-            return stages[usize::try_from(index).unwrap_or_default()];
+            return stages[usize::try_from(index).unwrap_or_default()].0;
         }
         let mut drawn = self.entropy.below(total);
-        for (stage, weight) in stages.iter().zip(weights) {
-            if drawn < weight {
+        for (stage, weight) in stages {
+            if drawn < *weight {
                 return stage;
             }
             drawn -= weight;
         }
-        stages[stages.len() - 1]
-    }
-
-    fn due(&self, stage: &Stage, object: &Value, state: &StageState, now: Timestamp) -> Timestamp {
-        let due = now + stage.delay(object, now, &self.entropy);
-        match &state.last {
-            Some((name, at)) if *name == stage.name => due.max(*at + REPEAT_PAUSE),
-            _ => due,
-        }
+        stages[stages.len() - 1].0
     }
 
     /// Executes the steps of a Stage. The inner error is one of the Stage itself.
@@ -212,13 +248,13 @@ impl Stages {
         Ok(Ok(()))
     }
 
-    fn change(&self, item: &Item, change: impl FnOnce(&mut StageState)) {
+    fn change<T>(&self, item: &Item, change: impl FnOnce(&mut StageState) -> T) -> T {
         let mut states = self.lock();
         let state = states.entry(item.key().clone()).or_default();
         if state.uid != item.uid() {
-            *state = StageState { uid: item.uid().to_owned(), ..StageState::default() };
+            *state = StageState::new(item.uid());
         }
-        change(state);
+        change(state)
     }
 
     fn current(&self) -> Arc<Vec<Stage>> {
@@ -234,18 +270,34 @@ impl Stages {
 fn render(patch: &Patch, object: &Value, functions: Functions) -> Result<Value, String> {
     let text = patch.template.render(object, functions)?;
     let body = yaml::decode(text.as_bytes()).map_err(|error| format!("{error}: {text}"))?.value;
+    if patch.media_type == requests::JSON_PATCH {
+        return operations(body, &patch.root);
+    }
     if patch.root.is_empty() {
         return Ok(body);
     }
-    if patch.media_type != requests::JSON_PATCH {
-        return Ok(Value::Object(Map::from_iter([(patch.root.clone(), body)])));
+    Ok(Value::Object(Map::from_iter([(patch.root.clone(), body)])))
+}
+
+/// The operations of a JSON patch, with paths below `root`.
+fn operations(body: Value, root: &str) -> Result<Value, String> {
+    let Value::Array(mut operations) = body else {
+        return Err(format!("a JSON patch must be a list of operations, not {body}"));
+    };
+    for operation in &mut operations {
+        let Some(fields) = operation.as_object_mut() else {
+            return Err(format!("an operation of a JSON patch must be an object, not {operation}"));
+        };
+        if root.is_empty() {
+            continue;
+        }
+        let Some(path) = fields.get("path").and_then(Value::as_str) else {
+            return Err(format!("an operation of a JSON patch has no path: {operation}"));
+        };
+        let path = format!("/{root}{path}");
+        fields.insert("path".to_owned(), Value::String(path));
     }
-    let mut operations = body;
-    for operation in operations.as_array_mut().into_iter().flatten() {
-        let path = operation["path"].as_str().unwrap_or_default();
-        operation["path"] = json!(format!("/{}{path}", patch.root));
-    }
-    Ok(operations)
+    Ok(Value::Array(operations))
 }
 
 fn reference(kind: StagedKind, item: &Item) -> ObjectReference {
@@ -256,5 +308,28 @@ fn reference(kind: StagedKind, item: &Item) -> ObjectReference {
         namespace: Some(item.namespace().to_owned()).filter(|namespace| !namespace.is_empty()),
         uid: Some(item.uid().to_owned()),
         ..ObjectReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_operations_of_a_json_patch_are_checked() {
+        let add = |path: &str| json!([{"op": "add", "path": path, "value": 1}]);
+        assert_eq!(operations(add("/a"), "status"), Ok(add("/status/a")));
+        assert_eq!(operations(add("/a"), ""), Ok(add("/a")));
+        for (body, expect) in [
+            (json!([7]), "an operation of a JSON patch must be an object, not 7"),
+            (json!(["a", 7]), "an operation of a JSON patch must be an object, not \"a\""),
+            (json!([null]), "an operation of a JSON patch must be an object, not null"),
+            (json!({"op": 1}), "a JSON patch must be a list of operations, not {\"op\":1}"),
+            (json!([{"path": 1}]), "an operation of a JSON patch has no path: {\"path\":1}"),
+        ] {
+            assert_eq!(operations(body, "status").unwrap_err(), expect);
+        }
     }
 }

@@ -3,16 +3,19 @@
 //! Supported are text, comments, trim markers, pipelines, variables, `if`, `with`, `range`, and the
 //! functions of [`functions`]. Not supported are `define`, `template`, `block`, `break`, `continue`,
 //! methods, and most functions of the library sprig; a template that uses them is refused by
-//! [`Template::parse`] with a message that names them.
+//! [`Template::parse`] with a message that names them. A rendering fails after a number of steps or
+//! bytes: see [`budget`].
 
 mod parser;
 mod checker;
 mod functions;
+mod budget;
 
 use std::fmt::Write;
 
 use serde_json::Value;
 
+use budget::Budget;
 use parser::{Branch, Node, Operand, Parser, Pipeline};
 
 /// Calls a function that is not built in: `None` if there is no such function.
@@ -22,6 +25,9 @@ pub(crate) type Functions<'a> =
 /// The largest number over which a template may range.
 const MAX_RANGE: u64 = 10_000;
 
+/// The largest number of bytes of a template.
+const MAX_LENGTH: usize = 64 << 10;
+
 /// See the [module documentation](self).
 #[derive(Debug)]
 pub(crate) struct Template(Vec<Node>);
@@ -29,6 +35,9 @@ pub(crate) struct Template(Vec<Node>);
 impl Template {
     /// Parses a template, in which these functions are known beside the built-in ones.
     pub(crate) fn parse(text: &str, own_functions: &[&str]) -> Result<Self, String> {
+        if text.len() > MAX_LENGTH {
+            return Err(format!("the template has more than {MAX_LENGTH} bytes"));
+        }
         let nodes = Parser::new(text).parse()?;
         checker::check(&nodes, own_functions)?;
         Ok(Self(nodes))
@@ -36,7 +45,12 @@ impl Template {
 
     /// The text for an object.
     pub(crate) fn render(&self, object: &Value, functions: Functions) -> Result<String, String> {
-        let mut evaluator = Evaluator { functions, variables: Vec::new(), output: String::new() };
+        let mut evaluator = Evaluator {
+            functions,
+            variables: Vec::new(),
+            output: String::new(),
+            budget: Budget::new(),
+        };
         evaluator.declare("$", object.clone());
         evaluator.nodes(&self.0, object)?;
         Ok(evaluator.output)
@@ -48,18 +62,22 @@ struct Evaluator<'a> {
     /// The variables in scope, the latest last.
     variables: Vec<(String, Value)>,
     output: String,
+    budget: Budget,
 }
 
 impl Evaluator<'_> {
     fn nodes(&mut self, nodes: &[Node], dot: &Value) -> Result<(), String> {
         let scope = self.variables.len();
         for node in nodes {
+            self.budget.count_steps(1)?;
             match node {
-                Node::Text(text) => self.output.push_str(text),
+                Node::Text(text) => budget::append(&mut self.output, text)?,
                 Node::Action(pipeline) => {
-                    let value = self.pipeline(pipeline, dot)?;
+                    let value = self.commands(pipeline, dot)?;
                     if pipeline.variables.is_empty() {
-                        self.output.push_str(&functions::print(&value));
+                        budget::append(&mut self.output, &functions::print(&value))?;
+                    } else {
+                        self.assign(pipeline, value)?;
                     }
                 }
                 Node::If(branches) => self.branches(branches, dot, Dot::Same)?,
@@ -118,13 +136,18 @@ impl Evaluator<'_> {
         if all.is_empty() {
             self.nodes(otherwise, dot)?;
         }
+        self.budget.count_steps(all.len())?;
         for (key, element) in all {
             match &pipeline.variables[..] {
                 [] => {}
-                [value] => self.declare(value, element.clone()),
+                [value] => {
+                    let element = self.budget.copy(Some(&element))?;
+                    self.declare(value, element);
+                }
                 [index, value, ..] => {
+                    let element = self.budget.copy(Some(&element))?;
                     self.declare(index, key);
-                    self.declare(value, element.clone());
+                    self.declare(value, element);
                 }
             }
             self.nodes(body, &element)?;
@@ -135,15 +158,31 @@ impl Evaluator<'_> {
 
     fn pipeline(&mut self, pipeline: &Pipeline, dot: &Value) -> Result<Value, String> {
         let value = self.commands(pipeline, dot)?;
-        for name in &pipeline.variables {
-            if !pipeline.is_assignment {
-                self.declare(name, value.clone());
-                continue;
-            }
-            let known = self.variables.iter_mut().rev().find(|(known, _)| known == name);
-            known.ok_or_else(|| format!("undefined variable {name}"))?.1 = value.clone();
+        if !pipeline.variables.is_empty() {
+            let copy = self.budget.copy(Some(&value))?;
+            self.assign(pipeline, copy)?;
         }
         Ok(value)
+    }
+
+    /// Sets the variables of a pipeline.
+    fn assign(&mut self, pipeline: &Pipeline, value: Value) -> Result<(), String> {
+        let Some((last, others)) = pipeline.variables.split_last() else { return Ok(()) };
+        for name in others {
+            let copy = self.budget.copy(Some(&value))?;
+            self.set(name, copy, pipeline.is_assignment)?;
+        }
+        self.set(last, value, pipeline.is_assignment)
+    }
+
+    fn set(&mut self, name: &str, value: Value, is_assignment: bool) -> Result<(), String> {
+        if is_assignment {
+            let index = self.find(name)?;
+            self.variables[index].1 = value;
+        } else {
+            self.declare(name, value);
+        }
+        Ok(())
     }
 
     fn commands(&mut self, pipeline: &Pipeline, dot: &Value) -> Result<Value, String> {
@@ -169,6 +208,9 @@ impl Evaluator<'_> {
             }
             return self.operand(first, dot);
         };
+        if let ("index", Some((value, keys)), None) = (name.as_str(), rest.split_first(), &piped) {
+            return self.index(value, keys, dot);
+        }
         let mut arguments = Vec::with_capacity(rest.len() + 1);
         for operand in rest {
             arguments.push(self.operand(operand, dot)?);
@@ -177,24 +219,62 @@ impl Evaluator<'_> {
         self.call(name, &arguments)
     }
 
-    fn operand(&mut self, operand: &Operand, dot: &Value) -> Result<Value, String> {
-        match operand {
-            Operand::Literal(value) => Ok(value.clone()),
-            Operand::Field(path) => Ok(field(dot, path)),
-            Operand::Variable(name, path) => {
-                let known = self.variables.iter().rev().find(|(known, _)| known == name);
-                let (_, value) = known.ok_or_else(|| format!("undefined variable {name}"))?;
-                Ok(field(value, path))
+    /// The function `index`, which copies only the element.
+    fn index(&mut self, value: &Operand, keys: &[Operand], dot: &Value) -> Result<Value, String> {
+        let keys: Vec<Value> =
+            keys.iter().map(|key| self.operand(key, dot)).collect::<Result<_, _>>()?;
+        self.budget.count_steps(1)?;
+        match value {
+            Operand::Field(path) => {
+                let value = field(dot, path);
+                self.budget.copy(value.and_then(|it| functions::element(it, &keys)))
             }
-            Operand::Function(name) => self.call(name, &[]),
-            Operand::Pipeline(pipeline, path) => Ok(field(&self.pipeline(pipeline, dot)?, path)),
+            Operand::Variable(name, path) => {
+                let index = self.find(name)?;
+                let value = field(&self.variables[index].1, path);
+                self.budget.copy(value.and_then(|it| functions::element(it, &keys)))
+            }
+            other => {
+                let value = self.operand(other, dot)?;
+                self.budget.copy(functions::element(&value, &keys))
+            }
         }
     }
 
-    fn call(&self, name: &str, arguments: &[Value]) -> Result<Value, String> {
+    fn operand(&mut self, operand: &Operand, dot: &Value) -> Result<Value, String> {
+        self.budget.count_steps(1)?;
+        match operand {
+            Operand::Literal(value) => self.budget.copy(Some(value)),
+            Operand::Field(path) => self.budget.copy(field(dot, path)),
+            Operand::Variable(name, path) => {
+                let index = self.find(name)?;
+                self.budget.copy(field(&self.variables[index].1, path))
+            }
+            Operand::Function(name) => self.call(name, &[]),
+            Operand::Pipeline(pipeline, path) => {
+                let value = self.pipeline(pipeline, dot)?;
+                self.budget.copy(field(&value, path))
+            }
+        }
+    }
+
+    /// The position of a variable.
+    fn find(&mut self, name: &str) -> Result<usize, String> {
+        let index = self.variables.iter().rposition(|(known, _)| known == name);
+        let index = index.ok_or_else(|| format!("undefined variable {name}"))?;
+        self.budget.count_steps((self.variables.len() - index) / 16)?;
+        Ok(index)
+    }
+
+    fn call(&mut self, name: &str, arguments: &[Value]) -> Result<Value, String> {
+        self.budget.count_steps(1)?;
+        // Before the result is built.
+        self.budget.count_bytes(functions::growth(name, arguments)?)?;
         let own = || (self.functions)(name, arguments);
         let result = functions::call(name, arguments).or_else(own);
-        result.unwrap_or_else(|| Err(functions::not_supported(name)))
+        let result = result.unwrap_or_else(|| Err(functions::not_supported(name)))?;
+        self.budget.count(&result)?;
+        Ok(result)
     }
 
     fn declare(&mut self, name: &str, value: Value) {
@@ -209,10 +289,9 @@ enum Dot {
     Value,
 }
 
-/// A field of a field; null if there is none.
-fn field(value: &Value, path: &[String]) -> Value {
-    let found = path.iter().try_fold(value, |value, name| value.get(name));
-    found.cloned().unwrap_or_default()
+/// A field of a field.
+fn field<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, name| value.get(name))
 }
 
 /// Writes numbers and texts as Go's `fmt` does.
@@ -281,14 +360,14 @@ mod tests {
         ] {
             let nested = |levels| before.repeat(levels) + inner + &after.repeat(levels);
             check(&nested(50), "a");
-            for levels in [51, 100_000] {
+            for levels in [51, 1_000] {
                 let error = Template::parse(&nested(levels), &[]).unwrap_err();
                 assert_eq!(error, "the template is nested too deeply", "{before}");
             }
         }
         let nested = |levels| format!("{{{{ {}`a`{} }}}}", "(".repeat(levels), ")".repeat(levels));
         check(&nested(50), "a");
-        for levels in [51, 100_000] {
+        for levels in [51, 1_000] {
             let error = Template::parse(&nested(levels), &[]).unwrap_err();
             assert_eq!(error, "the template is nested too deeply");
         }
@@ -348,5 +427,75 @@ mod tests {
         assert_eq!(error("{{ .a 1 }}"), not_a_function);
         assert_eq!(error("{{ 1 | .a }}"), not_a_function);
         assert_eq!(error("{{ if . }}"), "\"if\", \"with\" or \"range\" without \"end\"");
+    }
+
+    #[test]
+    fn loops_are_limited_to_a_number_of_steps_in_all() {
+        let nested = |levels: usize| {
+            let (start, end) = ("{{ range 10000 }}".repeat(levels), "{{ end }}".repeat(levels));
+            render(&format!("{start}{end}"), &Value::Null)
+        };
+        assert_eq!(nested(1).as_deref(), Ok(""));
+        for levels in [2, 4, 50] {
+            let error = nested(levels).unwrap_err();
+            assert_eq!(error, "the template takes more than 100000 steps");
+        }
+        let declarations = "{{$v0:=1}}".to_owned() + &"{{$v:=1}}".repeat(2_000);
+        let lookups = format!("{declarations}{{{{ range 10000 }}}}{{{{ $v0 }}}}{{{{ end }}}}");
+        let error = render(&lookups, &Value::Null).unwrap_err();
+        assert_eq!(error, "the template takes more than 100000 steps");
+    }
+
+    #[test]
+    fn the_values_and_the_result_are_limited() {
+        let object = json!({"text": "x".repeat(100_000), "list": vec!["a"; 1_000]});
+        let values = "the values of the template have more than 16777216 bytes";
+        for text in [
+            "{{ $x := `abc` }}{{ range 100 }}{{ $x = printf \"%s%s%s\" $x $x $x }}{{ end }}",
+            "{{ $x := list 1 }}{{ range 100 }}{{ $x = list $x $x $x }}{{ end }}",
+            "{{ $x := dict }}{{ range 100 }}{{ $x = dict `a` $x `b` $x }}{{ end }}",
+            "{{ range 10000 }}{{ $x := .}}{{ $y := $.text }}{{ end }}",
+            "{{ $x := replace `x` .text .text }}",
+            "{{ $x := replace `` .text .text }}",
+            "{{ $x := join .text .list }}",
+            "{{ $x := .list }}{{ range 90 }}{{ $x = list $x }}{{ end }}{{ range 50 }}{{ $y := YAML $x 32 }}{{ end }}",
+        ] {
+            let error = render(text, &object).unwrap_err();
+            assert_eq!(error, values, "{text}");
+        }
+        let deep = "{{ $x := list 1 }}{{ range 10000 }}{{ $x = list $x }}{{ end }}";
+        let error = render(deep, &object).unwrap_err();
+        assert_eq!(error, "a value of the template has more than 200 levels");
+        for text in [
+            "{{ range 3 }}{{ $.text }}{{ end }}",
+            "{{ range 10000 }}0123456789012345678901234567{{ end }}",
+        ] {
+            let error = render(text, &object).unwrap_err();
+            assert_eq!(error, "the result of the template has more than 262144 bytes");
+        }
+        let error = render(&" a".repeat(40_000), &object).unwrap_err();
+        assert_eq!(error, "the template has more than 65536 bytes");
+    }
+
+    #[test]
+    fn the_limits_leave_room_for_pods_with_many_containers() {
+        let container = |i: usize| {
+            let env: Vec<Value> = (0..20).map(|i| json!({"name": i, "value": "v"})).collect();
+            json!({"name": format!("c{i}"), "image": "example.com/some/image:1", "env": env})
+        };
+        let containers: Vec<Value> = (0..100).map(container).collect();
+        let statuses = containers.clone();
+        let object = json!({"metadata": {"annotations": {"a": "x".repeat(200_000)}},
+            "spec": {"containers": containers}, "status": {"containerStatuses": statuses}});
+        // As KWOK's stage `pod-complete`.
+        let template = "{{ $root := . }}{{ $annotations := or .metadata.annotations dict }}
+            {{ range $index, $item := .spec.containers }}
+            {{ $origin := index $root.status.containerStatuses $index }}
+            - image: {{ $item.image | Quote }}
+              name: {{ or $origin.name $item.name | Quote }}
+              {{ if index $annotations `b` }}x{{ else if eq $item.name `c1` }}y{{ end }}
+            {{ end }}";
+        let text = render(template, &object).unwrap();
+        assert_eq!(text.matches("image:1").count(), 100);
     }
 }

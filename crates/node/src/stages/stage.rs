@@ -1,13 +1,13 @@
 //! [`Stage`]: a Stage object, checked and compiled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::decode::decode;
-use crate::jq::Query;
+use crate::jq::{Budget, Query};
 use crate::template::Template;
 use crate::{requests, time};
 use keel::{Entropy, Timestamp};
@@ -55,6 +55,8 @@ const NODE_FUNCTIONS: [&str; 6] = ["Now", "StartTime", "NodeIP", "NodeIPs", "Nod
 pub(crate) struct Stage {
     /// The name.
     pub name: String,
+    /// The version of the object.
+    pub version: String,
     /// The kind of the selected objects.
     pub kind: StagedKind,
     /// The steps, in order.
@@ -125,26 +127,26 @@ impl FinalizerChange {
 struct Requirement {
     query: Query,
     operator: String,
-    values: Vec<String>,
+    values: BTreeSet<String>,
 }
 
 impl Requirement {
     /// Upstream: `pkg/utils/expression/selector.go`, `Matches`.
-    fn matches(&self, object: &Value) -> bool {
-        let results = self.query.results(object);
+    fn matches(&self, object: &Value, budget: &mut Budget) -> Result<bool, String> {
+        let results = self.query.results(object, budget)?;
         let has_value = || {
-            results.iter().any(|result| match result {
+            results.iter().any(|result| match &**result {
                 Value::String(text) => self.values.contains(text),
                 Value::Bool(_) | Value::Number(_) => self.values.contains(&result.to_string()),
                 _ => false,
             })
         };
-        match self.operator.as_str() {
+        Ok(match self.operator.as_str() {
             "In" => has_value(),
             "NotIn" => !has_value(),
             "Exists" => !results.is_empty(),
             _ => results.is_empty(),
-        }
+        })
     }
 }
 
@@ -156,9 +158,10 @@ struct StageObject {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct StageMetadata {
     name: String,
+    resource_version: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -205,7 +208,7 @@ struct MatchExpression {
 struct JqRequirement {
     key: String,
     operator: String,
-    values: Vec<String>,
+    values: BTreeSet<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -297,6 +300,7 @@ impl Stage {
         let millis = |millis: Option<u64>| millis.map(Duration::from_millis);
         Ok(Some(Self {
             name: metadata.name,
+            version: metadata.resource_version,
             kind,
             steps,
             labels: selector.labels,
@@ -312,35 +316,46 @@ impl Stage {
         }))
     }
 
-    /// Whether the Stage selects an object.
-    pub(crate) fn selects(&self, object: &Value) -> bool {
+    /// The weight for an object; `None` if the Stage does not select it. Fails if the queries take too
+    /// many steps.
+    pub(crate) fn weight(&self, object: &Value) -> Result<Option<u64>, String> {
         let has_all = |wanted: &BTreeMap<String, String>, field: &str| {
             wanted.iter().all(|(key, value)| object["metadata"][field][key] == **value)
         };
-        has_all(&self.labels, "labels")
-            && has_all(&self.annotations, "annotations")
-            && self.requirements.iter().all(|requirement| requirement.matches(object))
-    }
-
-    /// The weight for an object.
-    pub(crate) fn weight(&self, object: &Value) -> u64 {
-        let results = self.weight_from.as_ref().map(|query| query.results(object));
-        match results.as_deref().and_then(<[Value]>::first) {
+        if !has_all(&self.labels, "labels") || !has_all(&self.annotations, "annotations") {
+            return Ok(None);
+        }
+        let mut budget = Budget::new();
+        for requirement in &self.requirements {
+            if !requirement.matches(object, &mut budget)? {
+                return Ok(None);
+            }
+        }
+        let Some(query) = &self.weight_from else { return Ok(Some(self.weight)) };
+        let results = query.results(object, &mut budget)?;
+        Ok(Some(match results.first().map(|result| &**result) {
             Some(Value::String(text)) => text.parse().unwrap_or_default(),
             Some(Value::Number(number)) => number.as_u64().unwrap_or_default(),
             _ => self.weight,
-        }
+        }))
     }
 
-    /// The delay for an object.
-    pub(crate) fn delay(&self, object: &Value, now: Timestamp, entropy: &Entropy) -> Duration {
-        let Some(duration) = evaluate(&self.duration, object, now) else { return Duration::ZERO };
-        let Some(jitter) = evaluate(&self.jitter, object, now) else { return duration };
+    /// The delay for an object. Fails if the queries take too many steps.
+    pub(crate) fn delay(
+        &self,
+        object: &Value,
+        now: Timestamp,
+        entropy: &Entropy,
+    ) -> Result<Duration, String> {
+        let Some(duration) = evaluate(&self.duration, object, now)? else {
+            return Ok(Duration::ZERO);
+        };
+        let Some(jitter) = evaluate(&self.jitter, object, now)? else { return Ok(duration) };
         let Some(range) = jitter.checked_sub(duration).filter(|range| !range.is_zero()) else {
-            return jitter;
+            return Ok(jitter);
         };
         let range = u64::try_from(range.as_nanos()).unwrap_or(u64::MAX);
-        duration + Duration::from_nanos(entropy.below(range))
+        Ok(duration + Duration::from_nanos(entropy.below(range)))
     }
 }
 
@@ -349,14 +364,17 @@ fn evaluate(
     (fixed, query): &(Option<Duration>, Option<Query>),
     object: &Value,
     now: Timestamp,
-) -> Option<Duration> {
-    let results = query.as_ref().map(|query| query.results(object)).unwrap_or_default();
-    let Some(Value::String(text)) = results.first() else { return *fixed };
+) -> Result<Option<Duration>, String> {
+    let Some(query) = query else { return Ok(*fixed) };
+    let results = query.results(object, &mut Budget::new())?;
+    let Some(Value::String(text)) = results.first().map(|result| &**result) else {
+        return Ok(*fixed);
+    };
     if let Some(at) = time::parse(text) {
-        return Some(at.since(now));
+        return Ok(Some(at.since(now)));
     }
     let seconds = go_duration::parse(text).ok();
-    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).or(*fixed)
+    Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).or(*fixed))
 }
 
 fn query(from: Option<ExpressionFrom>) -> Result<Option<Query>, String> {
@@ -423,6 +441,9 @@ impl StageStep {
             if patch.impersonation.is_some() {
                 return Err("impersonation is not supported".to_owned());
             }
+            if !is_subresource(&patch.subresource) {
+                return Err(format!("the subresource {:?} is not supported", patch.subresource));
+            }
             let media_type = match patch.type_.as_deref() {
                 None | Some("strategic") => requests::STRATEGIC_MERGE,
                 Some("merge") => requests::MERGE,
@@ -438,5 +459,37 @@ impl StageStep {
             }));
         }
         Ok(())
+    }
+}
+
+/// Whether a text is empty or can be the name of a subresource: one segment of a path.
+fn is_subresource(name: &str) -> bool {
+    name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compile(spec: &Value) -> Result<Option<Stage>, String> {
+        Stage::compile(&json!({"metadata": {"name": "s"}, "spec": spec}))
+    }
+
+    #[test]
+    fn a_subresource_is_one_segment_of_a_path() {
+        let with = |subresource: &str| {
+            let patch = json!({"subresource": subresource, "template": "a: b"});
+            compile(&json!({"resourceRef": {"kind": "Pod"}, "selector": {},
+                "steps": [{"patch": patch}]}))
+        };
+        for name in ["", "status", "ephemeralcontainers"] {
+            assert!(with(name).is_ok(), "{name}");
+        }
+        for name in
+            ["../../../kube-system/configmaps/x", "..", "a/b", "status?dryRun=All", "a%2fb", "A"]
+        {
+            let expect = format!("the subresource {name:?} is not supported");
+            assert_eq!(with(name).unwrap_err(), expect);
+        }
     }
 }

@@ -10,6 +10,7 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Value, json};
 
+use super::budget::Size;
 use super::write_go;
 use crate::node_object::HEALTHY;
 use machinery::codec::yaml;
@@ -18,6 +19,38 @@ use machinery::codec::yaml;
 pub(super) fn call(name: &str, arguments: &[Value]) -> Option<Result<Value, String>> {
     let result = go(name, arguments).or_else(|| kwok(name, arguments));
     result.or_else(|| sprig(name, arguments)).or_else(|| sprig_text(name, arguments))
+}
+
+/// The bytes that a function adds to those of its arguments, if they can be many times more.
+pub(super) fn growth(name: &str, arguments: &[Value]) -> Result<usize, String> {
+    Ok(match (name, arguments) {
+        ("replace", [from, to, text, ..]) => {
+            let (from, text) = (print(from), print(text));
+            text.matches(&*from).count().saturating_mul(print(to).len())
+        }
+        ("join", [separator, Value::Array(list), ..]) => {
+            list.len().saturating_mul(print(separator).len())
+        }
+        ("YAML", [value, ..]) => {
+            let Size { lines, depth, .. } = Size::of(value)?;
+            lines.saturating_mul(2 * (depth + indent(arguments)))
+        }
+        _ => 0,
+    })
+}
+
+/// The elements of elements with these keys.
+pub(super) fn element<'a>(value: &'a Value, keys: &[Value]) -> Option<&'a Value> {
+    keys.iter().try_fold(value, |value, key| match key {
+        Value::Number(index) => value.get(usize::try_from(index.as_u64()?).ok()?),
+        key => value.get(print(key)),
+    })
+}
+
+/// The levels by which the function `YAML` indents.
+fn indent(arguments: &[Value]) -> usize {
+    let indent = arguments.get(1).and_then(Value::as_u64).unwrap_or_default();
+    usize::try_from(indent.min(32)).unwrap_or_default()
 }
 
 /// Whether there is a function with this name.
@@ -79,9 +112,9 @@ fn go(name: &str, arguments: &[Value]) -> Option<Result<Value, String>> {
         "le" => order().map(|order| json!(order.is_le())),
         "gt" => order().map(|order| json!(order.is_gt())),
         "ge" => order().map(|order| json!(order.is_ge())),
-        "index" => first().map(|value| {
-            arguments[1..].iter().fold(value.clone(), |value, key| index(&value, key))
-        }),
+        "index" => {
+            first().map(|value| element(value, &arguments[1..]).cloned().unwrap_or_default())
+        }
         "len" => first().map(|value| json!(length(value))),
         "print" => Ok(json!(arguments.iter().map(print).collect::<String>())),
         "println" => Ok(json!(arguments.iter().map(print).collect::<Vec<_>>().join(" ") + "\n")),
@@ -99,8 +132,7 @@ fn kwok(name: &str, arguments: &[Value]) -> Option<Result<Value, String>> {
         }),
         "YAML" => argument(name, arguments, 0).map(|value| {
             let text = yaml::encode(value);
-            let indent = arguments.get(1).and_then(Value::as_u64).unwrap_or_default();
-            let indent = usize::try_from(indent.min(32)).unwrap_or_default();
+            let indent = indent(arguments);
             if indent == 0 {
                 return json!(text);
             }
@@ -189,16 +221,6 @@ fn compare(left: &Value, right: &Value) -> Option<Ordering> {
         (Value::Number(left), Value::Number(right)) => left.as_f64()?.partial_cmp(&right.as_f64()?),
         _ => None,
     }
-}
-
-fn index(value: &Value, key: &Value) -> Value {
-    let found = match key {
-        Value::Number(index) => {
-            index.as_u64().and_then(|index| value.get(usize::try_from(index).ok()?))
-        }
-        key => value.get(print(key)),
-    };
-    found.cloned().unwrap_or_default()
 }
 
 fn length(value: &Value) -> usize {

@@ -66,6 +66,20 @@ async fn a_container_waits_for_the_objects_of_its_variables() {
 }
 
 #[tokio::test]
+async fn an_object_with_a_wrong_name_does_not_exist() {
+    let plane = Plane::start(1, &["none"]).await;
+    plane.create(CONFIG_MAPS, &json!({"metadata": {"name": "x"}})).await;
+    for (pod, name) in [("a", "x?y"), ("b", "x y"), ("c", "../configmaps/x")] {
+        let volumes = json!([{"name": "v", "configMap": {"name": name}}]);
+        plane.create_pod(pod, json!({}), json!({"volumes": volumes})).await;
+        let why = format!("configmap {name:?} not found");
+        let message = format!("MountVolume.SetUp failed for volume \"v\" : {why}");
+        plane.until(EVENTS, |_, list| count(list, pod, "FailedMount", &message) == 1).await;
+    }
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn objects_that_may_be_absent_are_not_waited_for() {
     let plane = Plane::start(1, &["none"]).await;
     let mut spec = with_env("envFrom", &json!([{"secretRef": {"name": "y", "optional": true}}]));

@@ -7,6 +7,8 @@ use machinery::codec::yaml;
 use machinery::{Value, json};
 
 const STAGES: &str = "/apis/kwok.x-k8s.io/v1alpha1/stages";
+/// The events about pods for which a Stage has failed.
+const FAILURES: &str = "/api/v1/namespaces/default/events?fieldSelector=reason%3DStageFailed";
 
 async fn install_crd(plane: &Plane) {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -260,6 +262,150 @@ async fn a_stage_with_a_wrong_template_is_ignored_and_reported_once() {
     found.sort_by_key(|(message, _)| message == second);
     assert_eq!(found, both);
     assert_eq!(reports(&list, "next"), wrong);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_json_patch_with_wrong_operations_is_reported() {
+    let plane = Plane::start(1, &["none"]).await;
+    install_crd(&plane).await;
+    create_stage(
+        &plane,
+        "wrong",
+        json!({"resourceRef": {"apiGroup": "v1", "kind": "Pod"},
+            "selector": {"matchLabels": {"play": "true"}},
+            "next": {"patches": [{"type": "json", "subresource": "status", "root": "status",
+                "template": "- 7"}]}}),
+    )
+    .await;
+    plane.create_pod("a", json!({}), json!({})).await;
+    plane.merge(&format!("{PODS}/a"), &json!({"metadata": {"labels": {"play": "true"}}})).await;
+    let list = plane.until(FAILURES, |_, list| !list["items"][0].is_null()).await;
+    assert_eq!(
+        list["items"][0]["message"],
+        "Stage wrong cannot be applied: an operation of a JSON patch must be an object, not 7"
+    );
+    plane.create_pod("b", json!({}), json!({})).await;
+    plane.until_phase("b", "Running").await;
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_template_without_end_is_reported_once_and_rendered_again_after_a_delay() {
+    let plane = Plane::start(1, &["none"]).await;
+    install_crd(&plane).await;
+    let (start, end) = ("{{ range 10000 }}".repeat(4), "{{ end }}".repeat(4));
+    create_stage(
+        &plane,
+        "endless",
+        json!({"resourceRef": {"apiGroup": "v1", "kind": "Pod"},
+            "selector": {"matchLabels": {"play": "true"}},
+            "next": {"event": {"type": "Normal", "reason": "Staged", "message": "m"},
+                "statusTemplate": format!("phase: Failed{start}{end}")}}),
+    )
+    .await;
+    plane.create_pod("a", json!({}), json!({})).await;
+    plane.merge(&format!("{PODS}/a"), &json!({"metadata": {"labels": {"play": "true"}}})).await;
+    let list = plane.until(FAILURES, |_, list| !list["items"][0].is_null()).await;
+    assert_eq!(
+        list["items"][0]["message"],
+        "Stage endless cannot be applied: the template takes more than 100000 steps"
+    );
+    // Each rendering is preceded by an event; the delays between them are at most 1, 2, 4, 8 seconds.
+    let renderings = "/api/v1/namespaces/default/events?fieldSelector=reason%3DStaged";
+    let is_rendered = |count: i64| move |_: u16, it: &Value| it["items"][0]["count"] == count;
+    for (count, seconds) in [(2, 1), (3, 2), (4, 4)] {
+        plane.advance(Duration::from_secs(seconds));
+        plane.until(renderings, is_rendered(count)).await;
+    }
+    plane.advance(Duration::from_secs(3));
+    plane.merge(&format!("{PODS}/a"), &json!({"metadata": {"labels": {"other": "x"}}})).await;
+    plane.create_pod("b", json!({}), json!({})).await;
+    plane.until_phase("b", "Running").await;
+    plane.advance(Duration::from_secs(5));
+    let list = plane.until(renderings, is_rendered(5)).await;
+    let at = &list["items"][0]["lastTimestamp"];
+    assert_eq!(at, "2024-01-01T00:00:15Z", "a change of the pod does not shorten the delay");
+    let list = plane.read(FAILURES).await;
+    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+    assert_eq!(list["items"][0]["count"], 1);
+
+    // Less than the delay.
+    plane.advance(Duration::from_secs(1));
+    let patch = json!({"spec": {"next": {"statusTemplate": "phase: Failed"}}});
+    plane.merge(&format!("{STAGES}/endless"), &patch).await;
+    plane.until_phase("a", "Failed").await;
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_stage_whose_selector_takes_too_long_is_reported_and_selects_nothing() {
+    let plane = Plane::start(1, &["none"]).await;
+    install_crd(&plane).await;
+    let product = [".metadata.annotations[]"; 10].join(" and ");
+    let stage = json!({"resourceRef": {"apiGroup": "v1", "kind": "Pod"},
+        "selector": {"matchExpressions": [{"key": product, "operator": "Exists"}]},
+        "next": {"statusTemplate": "phase: Failed"}});
+    create_stage(&plane, "product", stage).await;
+    let annotations: Value = (0..20).map(|i| (format!("a{i}"), json!("x"))).collect();
+    plane.create_pod("a", annotations, json!({})).await;
+    plane.until_phase("a", "Running").await;
+    let list = plane.until(FAILURES, |_, list| !list["items"][0].is_null()).await;
+    assert_eq!(
+        list["items"][0]["message"],
+        "Stage product cannot be applied: its queries take more than 100000 steps"
+    );
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn stages_that_alternate_pause() {
+    let plane = Plane::start(1, &["none"]).await;
+    install_crd(&plane).await;
+    for (name, operator) in [("ping", "NotIn"), ("pong", "In")] {
+        // The reason counts the Stages that were applied.
+        let template = format!(
+            "message: {name}\nreason: {{{{ add 1 (int (or .status.reason `0`)) | quote }}}}"
+        );
+        let expression =
+            json!({"key": ".status.message", "operator": operator, "values": ["ping"]});
+        create_stage(
+            &plane,
+            name,
+            json!({"resourceRef": {"apiGroup": "v1", "kind": "Pod"},
+                "selector": {"matchLabels": {"play": "true"}, "matchExpressions": [expression]},
+                "next": {"statusTemplate": template}}),
+        )
+        .await;
+    }
+    plane.create_pod("a", json!({}), json!({})).await;
+    plane.merge(&format!("{PODS}/a"), &json!({"metadata": {"labels": {"play": "true"}}})).await;
+    let count = |pod: &Value| pod["status"]["reason"].as_str().map_or(0, |it| it.parse().unwrap());
+    for expect in [10, 20, 30] {
+        let pod = plane.until_pod("a", |pod| count(pod) >= expect).await;
+        assert_eq!(count(&pod), expect);
+        // Other pods start meanwhile.
+        let other = format!("other-{expect}");
+        plane.create_pod(&other, json!({}), json!({})).await;
+        plane.until_phase(&other, "Running").await;
+        assert_eq!(count(&plane.read(&format!("{PODS}/a")).await), expect);
+        plane.advance(Duration::from_secs(1));
+    }
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_pod_whose_stage_fails_can_be_deleted() {
+    let plane = Plane::start(1, &["none"]).await;
+    install_crd(&plane).await;
+    let stage = json!({"resourceRef": {"apiGroup": "v1", "kind": "Pod"}, "selector": {},
+        "next": {"statusTemplate": "a: {{ div 1 0 }}"}});
+    create_stage(&plane, "wrong", stage).await;
+    plane.create_pod("a", json!({}), json!({})).await;
+    plane.until(FAILURES, |_, list| !list["items"][0].is_null()).await;
+    let path = format!("{PODS}/a");
+    plane.delete(&path).await;
+    plane.advance_until(Duration::from_secs(1), &path, |code, _| code == 404).await;
     plane.stop().await;
 }
 
