@@ -201,6 +201,20 @@ async fn an_owner_in_another_namespace_is_no_owner() {
 }
 
 #[tokio::test]
+async fn an_object_in_another_namespace_does_not_block_a_foreground_deletion() {
+    let plane = start().await;
+    let elsewhere = "/api/v1/namespaces/kube-system/configmaps";
+    let owner = create(&plane, elsewhere, "owner", &[]).await;
+    let mut reference = reference(&owner);
+    (reference["apiVersion"], reference["kind"]) = (json!("unknown.example.com/v1"), json!("None"));
+    create_with(&plane, MAPS, json!({"name": "blocker", "ownerReferences": [reference]})).await;
+    settle(&plane, &[MAPS]).await;
+    delete(&plane, &format!("{elsewhere}/owner"), "Foreground").await;
+    until_gone(&plane, &format!("{elsewhere}/owner")).await;
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn a_cluster_scoped_object_with_a_namespaced_owner_is_never_deleted() {
     let plane = start().await;
     let owner = create(&plane, MAPS, "owner", &[]).await;
