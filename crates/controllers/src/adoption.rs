@@ -13,15 +13,16 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
 
 use crate::api_requests;
 use crate::metadata::{Metadata, OwnerReference};
 use crate::pod_control::PodOwner;
+use crate::selector_index::{ReadSelector, SelectorIndex};
 use machinery::selector::LabelSelector;
-use runtime::informer::{Indexer, Item, SharedInformer};
-use runtime::{CONTROLLER_INDEX, Client, Failure, Lister, Mapper, kube_client};
+use runtime::informer::{Indexer, Item, ObjectEvent, SharedInformer};
+use runtime::{CONTROLLER_INDEX, Client, Failure, Lister, Mapper, Predicate, kube_client};
 
 /// The index of objects without a controller, by namespace.
 const ORPHAN_INDEX: &str = "orphans";
@@ -92,33 +93,35 @@ pub(crate) fn adopters(workloads: &Arc<Indexer>) -> Mapper {
 }
 
 /// The same for workloads with another type of selector, which `read_selector` reads.
-pub(crate) fn adopters_by(
-    workloads: &Arc<Indexer>,
-    read_selector: fn(&Value) -> Result<LabelSelector, String>,
-) -> Mapper {
-    #[derive(Deserialize)]
-    struct Workload {
-        spec: Spec,
-    }
-    #[derive(Deserialize)]
-    struct Spec {
-        #[serde(default)]
-        selector: Value,
-    }
-    let workloads = Arc::clone(workloads);
+pub(crate) fn adopters_by(workloads: &Arc<Indexer>, read_selector: ReadSelector) -> Mapper {
+    let workloads = SelectorIndex::new(workloads, read_selector);
     Mapper::custom(move |object| {
         if workloads.is_empty() || !is_orphan(object) {
             return Vec::new();
         }
-        let labels = object.labels();
-        let selects = |workload: &Item| {
-            let workload = workload.decode::<Workload>().ok();
-            let selector = workload.and_then(|it| read_selector(&it.spec.selector).ok());
-            selector.is_some_and(|it| it.matches(|key| labels.get(key).map(String::as_str)))
-        };
-        let workloads = workloads.list_namespace(object.namespace());
-        workloads.iter().filter(|it| selects(it)).map(|it| it.key().clone()).collect()
+        workloads.selecting(object.namespace(), &object.labels())
     })
+}
+
+/// Accepts the events of objects after which one of the workloads may adopt them: most changes, such as
+/// those of the status, concern no adopter.
+pub(crate) fn may_be_adopted(workloads: &Arc<Indexer>) -> Predicate {
+    let workloads = Arc::clone(workloads);
+    Predicate::custom(move |event| {
+        if workloads.is_empty() {
+            return false;
+        }
+        let ObjectEvent::Updated { old, new } = event else { return true };
+        match (is_orphan(old), is_orphan(new)) {
+            (false, false) => false,
+            (true, true) => old.labels() != new.labels() || is_deleting(old) != is_deleting(new),
+            _ => true,
+        }
+    })
+}
+
+fn is_deleting(item: &Item) -> bool {
+    item.decode_metadata::<IgnoredAny>("deletionTimestamp").is_ok_and(|it| it.is_some())
 }
 
 /// What the workload does with an object.
@@ -290,5 +293,35 @@ mod tests {
         let selector = LabelSelector::parse("app=web").unwrap();
         assert_eq!(claim(&owner, &selector, &object("web", None)), Claim::Ignore);
         assert_eq!(claim(&owner, &selector, &object("db", Some("u"))), Claim::Ignore);
+    }
+
+    #[test]
+    fn only_changes_of_labels_owners_and_deletion_concern_adopters() {
+        let item = |metadata: Value, phase: &str| {
+            let mut object = json!({"metadata": {"namespace": "n", "name": "a",
+                "labels": {"app": "web"}}, "status": {"phase": phase}});
+            machinery::patch::merge::apply(&mut object, &json!({"metadata": metadata}));
+            Item::parse(object.to_string().into_bytes()).unwrap()
+        };
+        let workloads = Arc::new(Indexer::new());
+        let predicate = may_be_adopted(&workloads);
+        let orphan = || item(json!({}), "Pending");
+        let added = || ObjectEvent::Added { item: orphan(), is_initial: false };
+        assert!(!predicate.accepts(&added()), "there are no workloads");
+        workloads.insert(item(json!({"name": "web"}), ""));
+        assert!(predicate.accepts(&added()));
+        let owned = json!({"ownerReferences": [
+            {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "x", "controller": true}]});
+        for (old, new, expected) in [
+            (orphan(), item(json!({}), "Running"), false),
+            (orphan(), item(json!({"labels": {"app": "db"}}), "Pending"), true),
+            (orphan(), item(json!({"deletionTimestamp": "2024-01-01T00:00:00Z"}), ""), true),
+            (orphan(), item(owned.clone(), "Pending"), true),
+            (item(owned.clone(), "Pending"), orphan(), true),
+            (item(owned.clone(), "Pending"), item(owned, "Running"), false),
+        ] {
+            let event = ObjectEvent::Updated { old, new };
+            assert_eq!(predicate.accepts(&event), expected, "{event:?}");
+        }
     }
 }

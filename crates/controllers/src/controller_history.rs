@@ -164,7 +164,7 @@ impl ControllerHistory {
         if let Some(last) = last.filter(|it| it.has_template(owner.template)) {
             return Ok(Arc::clone(last));
         }
-        let next = last.map_or(1, |last| last.revision + 1);
+        let next = last.map_or(1, |last| last.revision.saturating_add(1));
         let equal = revisions.iter().rposition(|it| it.has_template(owner.template));
         let revision = match equal {
             Some(index) => self.renumber(&revisions.remove(index), next).await?,

@@ -83,6 +83,7 @@ fn start(cx: &ControllerContext) {
         .named(cx.name)
         .owns::<ReplicaSet>()
         .watches::<ReplicaSet>(adoption::adopters(deployments.indexer()))
+        .when(adoption::may_be_adopted(deployments.indexer()))
         .watches::<Pod>(waiting_deployments(sets.indexer()))
         .when(runtime::Predicate::custom(|event| {
             matches!(event, runtime::informer::ObjectEvent::Deleted { .. })

@@ -20,7 +20,6 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde::Deserialize;
 
 use crate::api_requests;
 use crate::controller_context::ControllerContext;
@@ -29,13 +28,14 @@ use crate::label_selector;
 use crate::metadata::Metadata;
 use crate::object_reference::object_reference;
 use crate::pod_view::PodView;
+use crate::selector_index::SelectorIndex;
 use crate::time;
 use expected_pods::{CountError, ExpectedPods, PodControllers};
 use keel::Clock;
 use machinery::PolicyRule;
 use machinery::selector::LabelSelector;
 use runtime::conditions::{self, NewCondition};
-use runtime::informer::{Indexer, Item, ObjectDecodeError, ObjectEvent};
+use runtime::informer::{Item, ObjectDecodeError, ObjectEvent};
 use runtime::recorder::{EventType, Recorder};
 use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request};
 
@@ -53,6 +53,9 @@ pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
 
 /// The time within which an evicted pod must be deleted; later it counts as present again.
 const DELETION_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// The number of budgets that are reconciled at once: each may wait for the scales of custom kinds.
+const WORKERS: usize = 5;
 
 /// What the reconciles of budgets use.
 struct Disruption {
@@ -82,53 +85,47 @@ fn start(cx: &ControllerContext) {
         pods: cx.pods(),
         controllers: PodControllers::new(cx),
     };
-    let (known, selectors) = (Arc::clone(budgets.indexer()), budgets.lister::<BudgetView>());
+    let selectors = SelectorIndex::new(budgets.indexer(), LabelSelector::from_value);
+    let known = selectors.clone();
     let controller = Controller::for_::<PodDisruptionBudget>()
         .named(cx.name)
         .watches::<Pod>(Mapper::custom(move |pod| budgets_of(&selectors, pod)))
         .when(Predicate::custom(move |event| is_relevant(&known, event)))
+        .workers(WORKERS)
         .reconcile(reconcile, disruption);
     cx.manager.add(controller);
     stale_condition::start(cx);
 }
 
-/// The part of a budget that selects pods.
-#[derive(Deserialize)]
-struct BudgetView {
-    #[serde(default)]
-    spec: BudgetSpecView,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct BudgetSpecView {
-    selector: serde_json::Value,
-}
-
 /// The budgets that select a pod.
-fn budgets_of(budgets: &Lister<BudgetView>, pod: &Item) -> Vec<Request> {
-    let here = budgets.indexer().list_namespace(pod.namespace());
-    let selects = |budget: &Item| {
-        let view = budgets.shared_key(budget.key()).ok().flatten();
-        let selector = view.and_then(|view| LabelSelector::from_value(&view.spec.selector).ok());
-        selector.is_some_and(|selector| pod.is_selected_by(&selector))
-    };
-    here.iter().filter(|budget| selects(budget)).map(|budget| budget.key().clone()).collect()
+fn budgets_of(budgets: &SelectorIndex, pod: &Item) -> Vec<Request> {
+    if budgets.is_empty() {
+        return Vec::new();
+    }
+    let mut found = budgets.selecting(pod.namespace(), &pod.labels());
+    found.sort_unstable();
+    found
 }
 
-/// Whether a change of a pod can change the status of a budget. The first check costs nothing for
-/// namespaces without budgets.
-fn is_relevant(budgets: &Indexer, event: &ObjectEvent) -> bool {
-    if budgets.is_empty() || budgets.list_namespace(event.item().namespace()).is_empty() {
+/// Whether a change of a pod can change the status of a budget. The first checks cost little for pods
+/// that no budget selects.
+fn is_relevant(budgets: &SelectorIndex, event: &ObjectEvent) -> bool {
+    if budgets.is_empty() {
         return false;
     }
     let ObjectEvent::Updated { old, new } = event else { return true };
+    let selecting = budgets_of(budgets, new);
+    if selecting != budgets_of(budgets, old) {
+        return true;
+    }
+    if selecting.is_empty() {
+        return false;
+    }
     let (Ok(old), Ok(new)) = (old.decode::<PodView>(), new.decode::<PodView>()) else {
         return true;
     };
     old.is_ready() != new.is_ready()
         || old.metadata.is_deleting() != new.metadata.is_deleting()
-        || old.metadata.labels != new.metadata.labels
         || old.metadata.controller() != new.metadata.controller()
 }
 
@@ -302,4 +299,43 @@ fn set_failure(budget: &mut PodDisruptionBudget, message: &str, clock: &Clock) -
     let observed = status.observed_generation;
     conditions::set(status.conditions.get_or_insert_default(), condition, observed, clock);
     *status != before
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use runtime::informer::Indexer;
+
+    fn pod(labels: &Value, status: &Value) -> Item {
+        let pod = json!({"metadata": {"namespace": "n", "name": "a", "labels": labels},
+            "status": status});
+        Item::parse(pod.to_string().into_bytes()).unwrap()
+    }
+
+    #[test]
+    fn only_changes_of_pods_that_count_are_relevant() {
+        let budget = json!({"metadata": {"namespace": "n", "name": "web", "resourceVersion": "1"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}}});
+        let indexer = Arc::new(Indexer::new());
+        let budgets = SelectorIndex::new(&indexer, LabelSelector::from_value);
+        indexer.insert(Item::parse(budget.to_string().into_bytes()).unwrap());
+        let (web, db) = (json!({"app": "web"}), json!({"app": "db"}));
+        let more = json!({"app": "web", "color": "red"});
+        let (pending, running) = (json!({"phase": "Pending"}), json!({"phase": "Running"}));
+        let ready =
+            json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+        for (old, new, expected) in [
+            (pod(&web, &pending), pod(&web, &ready), true),
+            (pod(&web, &pending), pod(&db, &pending), true),
+            (pod(&db, &pending), pod(&web, &pending), true),
+            (pod(&web, &pending), pod(&web, &running), false),
+            (pod(&web, &pending), pod(&more, &pending), false),
+            (pod(&db, &pending), pod(&db, &ready), false),
+        ] {
+            let event = ObjectEvent::Updated { old, new };
+            assert_eq!(is_relevant(&budgets, &event), expected, "{event:?}");
+        }
+    }
 }

@@ -71,14 +71,23 @@ struct GarbageCollector {
     graph: Mutex<Graph>,
     /// One key for each object that needs work, so its length is bounded by the number of objects.
     queue: WorkQueue<Work>,
-    /// The work on objects with an owner of a kind that is not served.
-    parked: Mutex<HashSet<Work>>,
+    /// The work that waits for a kind that is not served, or for the first list of a resource.
+    parked: Mutex<Parked>,
     /// The resources that do not support strategic merge patches.
     merged_only: Mutex<HashSet<ResourceId>>,
-    /// Whether the graph has the objects of all resources that are known.
+    /// Whether the graph has the objects of all resources that are known, but for those that could
+    /// not be listed in time.
     is_synced: watch::Sender<bool>,
     /// The number of resources that could not be listed at first, and of discoveries with failures.
     sync_errors: AtomicU64,
+}
+
+/// Work that waits.
+#[derive(Default)]
+struct Parked {
+    work: HashSet<Work>,
+    /// How often all of it was queued again.
+    rounds: u64,
 }
 
 fn start(cx: &ControllerContext) {
@@ -125,19 +134,30 @@ impl GarbageCollector {
     /// A worker.
     async fn work(&self, manager: Manager) {
         manager.wait_until_ready().await;
-        let mut is_synced = self.is_synced.subscribe();
+        // Only at the start: later, a resource that is new and cannot be listed must not stop the
+        // others. An error means that the collector was dropped.
+        let _ = self.is_synced.subscribe().wait_for(|is_synced| *is_synced).await;
         while let Some(job) = self.queue.get().await {
-            // An error means that the collector was dropped.
-            let _ = is_synced.wait_for(|is_synced| *is_synced).await;
             let work = *job.key();
+            let round = self.lock_parked().rounds;
             match self.perform(work).await {
                 Outcome::Done => job.end(JobOutcome::Success),
                 Outcome::Retry => job.end(JobOutcome::Failure),
-                Outcome::UnknownKind => {
-                    self.lock_parked().insert(work);
+                Outcome::UnknownKind | Outcome::UnknownDependents => {
                     job.end(JobOutcome::Success);
+                    self.park(work, round);
                 }
             }
+        }
+    }
+
+    /// Keeps work that waits, unless what it waits for may have happened since `round`.
+    fn park(&self, work: Work, round: u64) {
+        let mut parked = self.lock_parked();
+        if parked.rounds == round {
+            parked.work.insert(work);
+        } else {
+            self.queue.add(work);
         }
     }
 
@@ -162,10 +182,13 @@ impl GarbageCollector {
         }
     }
 
-    /// Queues the work again that waits for a kind.
+    /// Queues the work again that waits.
     fn unpark(&self) {
-        let parked = std::mem::take(&mut *self.lock_parked());
-        for work in parked {
+        let mut parked = self.lock_parked();
+        parked.rounds += 1;
+        let work = std::mem::take(&mut parked.work);
+        drop(parked);
+        for work in work {
             self.queue.add(work);
         }
     }
@@ -205,7 +228,7 @@ impl GarbageCollector {
         self.graph.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_parked(&self) -> MutexGuard<'_, HashSet<Work>> {
+    fn lock_parked(&self) -> MutexGuard<'_, Parked> {
         self.parked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -100,6 +100,7 @@ fn start(cx: &ControllerContext) {
         .named(cx.name)
         .owns::<Pod>()
         .watches::<Pod>(adoption::adopters(jobs.indexer()))
+        .when(adoption::may_be_adopted(jobs.indexer()))
         .watches::<Pod>(tracked_orphans())
         .workers(WORKERS)
         .reconcile(reconcile, context);

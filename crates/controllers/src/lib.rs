@@ -65,6 +65,7 @@ mod pv_protection;
 mod vac_protection;
 mod ephemeral_volume;
 mod int_or_string;
+mod selector_index;
 mod controller_history;
 mod stateful_set;
 mod daemon_set;

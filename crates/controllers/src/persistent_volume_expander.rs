@@ -76,6 +76,9 @@ async fn reconcile(request: Request, cx: Arc<Expander>) -> Result<Action, Failur
     }
     let name = spec.volume_name.as_deref().unwrap_or_default();
     let Some(volume) = cx.volumes.get("", name)? else { return Ok(Action::Done) };
+    if !belongs_to(&volume, &claim) {
+        return Ok(Action::Done);
+    }
     let driver = volume.spec.as_ref().and_then(|it| it.csi.as_ref()).map(|it| it.driver.as_str());
     if driver != Some(SIMULATED_PROVISIONER) {
         let message = match driver {
@@ -89,6 +92,18 @@ async fn reconcile(request: Request, cx: Arc<Expander>) -> Result<Action, Failur
     }
     cx.expand(&request, &claim, &volume, &requested).await?;
     Ok(Action::Done)
+}
+
+/// Whether the volume belongs to the claim, and not to another that the claim merely names.
+fn belongs_to(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    let (owner, claim) =
+        (volume.spec.as_ref().and_then(|it| it.claim_ref.as_ref()), &claim.metadata);
+    owner.is_some_and(|owner| {
+        owner.name == claim.name
+            && owner.namespace == claim.namespace
+            && owner.uid == claim.uid
+            && claim.uid.is_some()
+    })
 }
 
 impl Expander {

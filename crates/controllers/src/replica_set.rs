@@ -136,6 +136,7 @@ where
         .named(cx.name)
         .owns::<Pod>()
         .watches::<Pod>(adoption::adopters_by(sets.indexer(), view::read_selector))
+        .when(adoption::may_be_adopted(sets.indexer()))
         .workers(WORKERS)
         .reconcile(reconcile, context);
     cx.manager.add(controller);

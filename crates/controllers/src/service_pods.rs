@@ -1,53 +1,39 @@
 //! [`ServicePods`]: finds the pods of a service, and the services of a pod, by indices.
 //!
-//! Services are indexed by one label of their selector, and pods by each of their labels, so that a
-//! change of a pod is compared with the services that have a label in common with it, and not with all
-//! services of the namespace.
+//! Pods are indexed by each of their labels, and services by [their selector](SelectorIndex), so that
+//! neither all pods nor all services of a namespace are compared.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, Service};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use crate::controller_context::ControllerContext;
 use crate::endpoint_pod::EndpointPod;
+use crate::selector_index::{SelectorIndex, index_value};
 use crate::service_view::ServiceView;
-use runtime::informer::{Indexer, Item, NoSuchIndex, ObjectDecodeError, ObjectEvent};
+use machinery::selector::LabelSelector;
+use runtime::informer::{Item, NoSuchIndex, ObjectDecodeError, ObjectEvent};
 use runtime::{Lister, Mapper, Predicate, Request};
 
 /// The index of pods by each of their labels.
 const LABEL_INDEX: &str = "label";
 
-/// The index of services by the first label of their selector.
-const SELECTOR_INDEX: &str = "selector";
-
 /// See the [module documentation](self).
 pub(crate) struct ServicePods {
     pods: Lister<EndpointPod>,
     services: Lister<ServiceView>,
+    selectors: SelectorIndex,
 }
 
-/// The selector of a service.
-#[derive(Deserialize)]
-struct Selecting {
-    #[serde(default)]
-    spec: SelectorOnly,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct SelectorOnly {
-    selector: BTreeMap<String, String>,
-}
-
-fn selector_of(service: &Item) -> BTreeMap<String, String> {
-    service.decode::<Selecting>().map(|service| service.spec.selector).unwrap_or_default()
-}
-
-fn index_value(namespace: &str, key: &str, value: &str) -> String {
-    format!("{namespace}/{key}={value}")
+/// Reads the labels that a service requires. Without any, it selects nothing.
+fn read_selector(labels: &Value) -> Result<LabelSelector, String> {
+    if labels.as_object().is_none_or(serde_json::Map::is_empty) {
+        return Ok(LabelSelector::nothing());
+    }
+    LabelSelector::from_value(&json!({"matchLabels": labels}))
 }
 
 impl ServicePods {
@@ -59,15 +45,8 @@ impl ServicePods {
             labels.iter().map(|(key, value)| index_value(item.namespace(), key, value)).collect()
         });
         let services = cx.manager.informer::<Service>();
-        services.indexer().add_index(SELECTOR_INDEX, |item| {
-            let selector = selector_of(item);
-            let first = selector.first_key_value();
-            first
-                .map(|(key, value)| index_value(item.namespace(), key, value))
-                .into_iter()
-                .collect()
-        });
-        Self { pods: pods.lister(), services: services.lister() }
+        let selectors = SelectorIndex::new(services.indexer(), read_selector);
+        Self { pods: pods.lister(), services: services.lister(), selectors }
     }
 
     /// The service of a request.
@@ -100,8 +79,8 @@ impl ServicePods {
 
     /// Maps a pod to the services that select it.
     pub(crate) fn services_of_pod(&self) -> Mapper {
-        let services = Arc::clone(self.services.indexer());
-        Mapper::custom(move |pod| services_of_labels(&services, pod.namespace(), &pod.labels()))
+        let services = self.selectors.clone();
+        Mapper::custom(move |pod| services.selecting(pod.namespace(), &pod.labels()))
     }
 }
 
@@ -125,21 +104,6 @@ pub(crate) fn endpoints_may_change() -> Predicate {
             _ => true,
         }
     })
-}
-
-fn services_of_labels(
-    services: &Indexer,
-    namespace: &str,
-    labels: &BTreeMap<String, String>,
-) -> Vec<Request> {
-    let mut requests = Vec::new();
-    for (key, value) in labels {
-        let value = index_value(namespace, key, value);
-        let candidates = services.by_index(SELECTOR_INDEX, &value).unwrap_or_default();
-        let selecting = candidates.iter().filter(|it| is_selected(labels, &selector_of(it)));
-        requests.extend(selecting.map(|service| service.key().clone()));
-    }
-    requests
 }
 
 fn is_selected(labels: &BTreeMap<String, String>, selector: &BTreeMap<String, String>) -> bool {

@@ -91,7 +91,9 @@ fn start(cx: &ControllerContext) {
         .owns::<Pod>()
         .owns::<ControllerRevision>()
         .watches::<Pod>(adoption::adopters(sets.indexer()))
+        .when(adoption::may_be_adopted(sets.indexer()))
         .watches::<ControllerRevision>(adoption::adopters(sets.indexer()))
+        .when(adoption::may_be_adopted(sets.indexer()))
         .watches::<PersistentVolumeClaim>(users_of_claim(sets.indexer()))
         .workers(WORKERS)
         .reconcile(reconcile, context);

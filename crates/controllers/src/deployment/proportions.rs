@@ -13,9 +13,8 @@ pub(super) fn scaled<'a>(
     deployment: &DeploymentView,
     active: &[&'a Arc<SetView>],
 ) -> Vec<(&'a Arc<SetView>, i32)> {
-    let total: i32 = active.iter().map(|set| set.replicas()).sum();
-    let wanted = deployment.replicas();
-    let allowed = if wanted > 0 { wanted + deployment.max_surge() } else { 0 };
+    let total: i64 = active.iter().map(|set| i64::from(set.replicas())).sum();
+    let allowed = if deployment.replicas() > 0 { deployment.max_total() } else { 0 };
     let to_add = allowed - total;
     let mut sets = active.to_vec();
     // Sets of the same size: when growing, newer ones are first, and when shrinking, older ones.
@@ -26,22 +25,23 @@ pub(super) fn scaled<'a>(
         let by_age = if to_add > 0 { by_age.reverse() } else { by_age };
         Reverse(one.replicas()).cmp(&Reverse(other.replicas())).then(by_age)
     });
-    let mut added = 0;
+    let mut added = 0_i64;
     let mut sizes = Vec::with_capacity(sets.len());
     for set in sets {
         let share = share(deployment, set, to_add, added);
         added += share;
-        sizes.push((set, set.replicas() + share));
+        sizes.push((set, i64::from(set.replicas()) + share));
     }
     // What is left by rounding goes to the largest set.
     if let Some((_, size)) = sizes.first_mut() {
         *size = (*size + to_add - added).max(0);
     }
-    sizes
+    let in_range = |size: i64| i32::try_from(size).unwrap_or(i32::MAX);
+    sizes.into_iter().map(|(set, size)| (set, in_range(size))).collect()
 }
 
 /// The number of pods that one set gains or loses.
-fn share(deployment: &DeploymentView, set: &SetView, to_add: i32, added: i32) -> i32 {
+fn share(deployment: &DeploymentView, set: &SetView, to_add: i64, added: i64) -> i64 {
     if set.replicas() == 0 || to_add == 0 || to_add == added {
         return 0;
     }
@@ -51,20 +51,20 @@ fn share(deployment: &DeploymentView, set: &SetView, to_add: i32, added: i32) ->
 }
 
 /// The change of a set in proportion to that of the Deployment.
-fn fraction(deployment: &DeploymentView, set: &SetView) -> i32 {
+fn fraction(deployment: &DeploymentView, set: &SetView) -> i64 {
+    let size = i64::from(set.replicas());
     if deployment.replicas() == 0 {
-        return -set.replicas();
+        return -size;
     }
-    let max = i64::from(deployment.replicas() + deployment.max_surge());
     let recorded = set.annotation(MAX_REPLICAS).filter(|before| *before > 0);
     let before = recorded.unwrap_or(i64::from(deployment.status.replicas));
     if before <= 0 {
         return 0;
     }
-    let size = i64::from(set.replicas());
+    let (wide_size, before) = (i128::from(size), i128::from(before));
     // Rounded to the nearest.
-    let new_size = (2 * size * max + before) / (2 * before);
-    i32::try_from(new_size - size).unwrap_or(0)
+    let new_size = (2 * wide_size * i128::from(deployment.max_total()) + before) / (2 * before);
+    i64::try_from(new_size - wide_size).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -89,7 +89,7 @@ mod tests {
                     "metadata": {
                         "name": format!("web-{index}"),
                         "creationTimestamp": format!("2024-01-01T00:00:0{index}Z"),
-                        "annotations": {MAX_REPLICAS: (from + surge).to_string()},
+                        "annotations": {MAX_REPLICAS: (i64::from(from) + i64::from(surge)).to_string()},
                     },
                     "spec": {"replicas": size, "template": {}},
                 });
@@ -115,6 +115,12 @@ mod tests {
     fn what_is_left_by_rounding_goes_to_the_largest_set() {
         assert_eq!(check(&[3, 3, 3], 9, 10, 0), [3, 3, 4]);
         assert_eq!(check(&[5, 3, 2], 10, 11, 0), [6, 3, 2]);
+    }
+
+    #[test]
+    fn the_largest_numbers_do_not_overflow() {
+        assert_eq!(check(&[5, 5], 10, i32::MAX, 0), [1_073_741_823, 1_073_741_824]);
+        assert_eq!(check(&[i32::MAX - 1, 1], 10, i32::MAX, i32::MAX), [i32::MAX, 2]);
     }
 
     #[test]

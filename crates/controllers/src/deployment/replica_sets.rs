@@ -79,24 +79,24 @@ impl ReplicaSets {
     }
 
     /// The number of pods that all of them should have.
-    pub(super) fn total(&self) -> i32 {
-        self.all.iter().map(|set| set.replicas()).sum()
+    pub(super) fn total(&self) -> i64 {
+        self.all.iter().map(|set| i64::from(set.replicas())).sum()
     }
 
     /// The number of pods with which a new set starts, or to which it grows.
     pub(super) fn size_of_new(&self, deployment: &DeploymentView) -> i32 {
-        let present = self.new_set().map_or(0, |set| set.replicas());
+        let present = self.new_set().map_or(0, |set| i64::from(set.replicas()));
         if !deployment.is_rolling() {
             return deployment.replicas();
         }
-        let max_total = deployment.replicas() + deployment.max_surge();
-        let room = (max_total - self.total()).max(0);
-        present + room.min(deployment.replicas() - present)
+        let room = (deployment.max_total() - self.total()).max(0);
+        let size = present + room.min(i64::from(deployment.replicas()) - present);
+        i32::try_from(size).unwrap_or(i32::MAX)
     }
 
     /// The revision of the new set: one more than that of all others.
     fn new_revision(&self) -> i64 {
-        self.old().map(|set| set.revision()).max().unwrap_or(0) + 1
+        self.old().map(|set| set.revision()).max().unwrap_or(0).saturating_add(1)
     }
 
     /// The revision of the Deployment: that of the new set.
@@ -152,7 +152,8 @@ impl Context {
             }
             Err(error) if api_requests::has_reason(&error, "AlreadyExists") => {
                 // Another set has the name, since its template has the same hash.
-                status.collision_count = Some(status.collision_count.unwrap_or(0) + 1);
+                status.collision_count =
+                    Some(status.collision_count.unwrap_or(0).saturating_add(1));
                 self.write_status(deployment, sets, status).await?;
                 Err(error.into())
             }

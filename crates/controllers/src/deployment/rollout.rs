@@ -74,23 +74,24 @@ impl Context {
         new: &SetView,
     ) -> Result<bool, Failure> {
         let old = sets.active_old();
-        let min_available = deployment.replicas() - deployment.max_unavailable();
-        let new_unavailable = new.replicas() - new.status.available_replicas;
+        let min_available = i64::from(deployment.replicas() - deployment.max_unavailable());
+        let new_unavailable = i64::from(new.replicas() - new.status.available_replicas);
         let max_removed = sets.total() - min_available - new_unavailable;
         if old.is_empty() || max_removed <= 0 {
             return Ok(false);
         }
-        let mut sizes: Vec<i32> = old.iter().map(|set| set.replicas()).collect();
+        let mut sizes: Vec<i64> = old.iter().map(|set| i64::from(set.replicas())).collect();
         let mut left = max_removed;
         for (set, size) in old.iter().zip(&mut sizes) {
-            let unhealthy = (*size - set.status.available_replicas).max(0);
+            let unhealthy = (*size - i64::from(set.status.available_replicas)).max(0);
             let removed = unhealthy.min(left);
             *size -= removed;
             left -= removed;
         }
         // The status of a set that was just scaled down still counts the pods that it will delete.
-        let remaining = |set: &Arc<SetView>| set.status.available_replicas.min(set.replicas());
-        let available: i32 = sets.all.iter().map(remaining).sum();
+        let remaining =
+            |set: &Arc<SetView>| i64::from(set.status.available_replicas.min(set.replicas()));
+        let available: i64 = sets.all.iter().map(remaining).sum();
         let mut surplus = (available - min_available).max(0);
         for size in &mut sizes {
             let removed = surplus.min(*size);
@@ -99,6 +100,7 @@ impl Context {
         }
         let mut is_scaled = false;
         for (set, size) in old.into_iter().zip(sizes) {
+            let size = i32::try_from(size).unwrap_or(i32::MAX);
             if size != set.replicas() {
                 is_scaled |= self.scale(deployment, set, size).await?;
             }

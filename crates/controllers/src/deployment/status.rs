@@ -90,13 +90,16 @@ impl DeploymentStatus {
         new: Option<&SetView>,
         clock: &Clock,
     ) {
-        let sum = |of: fn(&SetView) -> i32| sets.iter().map(|set| of(set)).sum::<i32>();
+        let sum = |of: fn(&SetView) -> i32| {
+            sets.iter().fold(0, |sum: i32, set| sum.saturating_add(of(set)))
+        };
         self.observed_generation = deployment.metadata.generation;
         self.replicas = sum(|set| set.status.replicas);
         self.updated_replicas = new.map_or(0, |set| set.status.replicas);
         self.ready_replicas = sum(|set| set.status.ready_replicas);
         self.available_replicas = sum(|set| set.status.available_replicas);
-        self.unavailable_replicas = (sum(SetView::replicas) - self.available_replicas).max(0);
+        self.unavailable_replicas =
+            sum(SetView::replicas).saturating_sub(self.available_replicas).max(0);
         let is_reported = |set: &Arc<SetView>| {
             set.status.terminating_replicas.is_some() || set.status.observed_generation == 0
         };

@@ -203,8 +203,13 @@ impl DeploymentView {
 
     /// The annotations that its ReplicaSets have when they are scaled.
     pub(super) fn replicas_annotations(&self) -> [(&'static str, String); 2] {
-        let max = self.replicas() + self.max_surge();
+        let max = self.max_total().min(i64::from(i32::MAX));
         [(DESIRED_REPLICAS, self.replicas().to_string()), (MAX_REPLICAS, max.to_string())]
+    }
+
+    /// The number of pods that may exist during a rollout. Sums of replicas may exceed 32 bits.
+    pub(super) fn max_total(&self) -> i64 {
+        i64::from(self.replicas()) + i64::from(self.max_surge())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::ReplicationController;
 use k8s_openapi::api::policy::v1::PodDisruptionBudgetSpec;
@@ -14,6 +15,7 @@ use crate::int_or_string::{self, Rounding};
 use crate::metadata::{Metadata, OwnerReference};
 use crate::pod_view::PodView;
 use crate::scale_client::{ScaleClient, ScaleError};
+use crate::slow_start::MAX_CONCURRENT;
 use runtime::Lister;
 
 /// The number of pods that should exist, and that should be healthy.
@@ -111,24 +113,35 @@ impl PodControllers {
 
     /// The sum of the scales of all controllers, and whether some pods have none.
     async fn total_scale(&self, pods: &[Arc<PodView>]) -> Result<(i32, bool), CountError> {
-        let (mut scales, mut has_unmanaged) = (HashMap::new(), false);
-        // Several ReplicaSets may belong to one Deployment.
-        let mut found_owners = HashSet::new();
+        let mut has_unmanaged = false;
+        let (mut known_owners, mut requests) = (HashSet::new(), Vec::new());
         for pod in pods {
-            let Some(owner) = pod.metadata.controller() else {
-                has_unmanaged = true;
-                continue;
-            };
-            if !found_owners.insert(&owner.uid) {
-                continue;
+            match pod.metadata.controller() {
+                None => has_unmanaged = true,
+                Some(owner) if known_owners.insert(&owner.uid) => {
+                    requests.push(self.scale_of_pod(owner, &pod.metadata));
+                }
+                Some(_) => {}
             }
-            let Some((uid, scale)) = self.scale_of(owner, &pod.metadata.namespace).await? else {
-                let message = format!("found no controllers for pod {:?}", pod.metadata.name);
-                return Err(message.into());
-            };
+        }
+        let mut found = stream::iter(requests).buffered(MAX_CONCURRENT);
+        // Several ReplicaSets may belong to one Deployment.
+        let mut scales = HashMap::new();
+        while let Some(scaled) = found.next().await {
+            let (uid, scale) = scaled?;
             scales.insert(uid, scale);
         }
         Ok((scales.into_values().fold(0, i32::saturating_add), has_unmanaged))
+    }
+
+    /// The scale of the controller of a pod, which must exist.
+    async fn scale_of_pod(
+        &self,
+        owner: &OwnerReference,
+        pod: &Metadata,
+    ) -> Result<Scaled, CountError> {
+        let scaled = self.scale_of(owner, &pod.namespace).await?;
+        scaled.ok_or_else(|| format!("found no controllers for pod {:?}", pod.name).into())
     }
 
     /// The scale of the controller of a pod, or of the controller of that.

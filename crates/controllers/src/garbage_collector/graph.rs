@@ -17,7 +17,7 @@ use super::absent_owners::{AbsentOwners, OwnerIdentity};
 use super::observed_object::ObservedObject;
 use super::uid::Uid;
 use crate::resource_discovery::ApiResource;
-use node::Dependents;
+use node::{Dependents, NamespaceHash};
 pub(super) use node::{LiveObject, Mismatch, Node, OwnerCoordinates, Phase, ResourceId};
 
 /// A task of a worker.
@@ -103,9 +103,11 @@ impl Graph {
         self.absent.contains(uid, &owner.api_version, &owner.kind, namespace, &owner.name)
     }
 
-    /// The number of dependents that a foreground deletion of an object waits for.
+    /// The number of dependents that a foreground deletion of an object waits for. A dependent in
+    /// another namespace is none: who writes there must not block deletions here.
     pub(super) fn blocking_dependents(&self, uid: Uid) -> usize {
-        self.dependents.get(&uid).map_or(0, Dependents::blocking)
+        let namespace = self.live.get(&uid).map_or(NamespaceHash::NONE, |live| live.namespace);
+        self.dependents.get(&uid).map_or(0, |dependents| dependents.blocking(namespace))
     }
 
     /// The dependents of an object.
@@ -268,7 +270,8 @@ impl Graph {
             match blocks_in(&former_links, owner) {
                 Some(was_blocking) if was_blocking == blocks => {}
                 Some(_) => {
-                    self.dependents.entry(owner).or_default().insert(uid, blocks);
+                    let dependents = self.dependents.entry(owner).or_default();
+                    dependents.insert(uid, node.key.namespace(), blocks);
                     self.let_go_if_unblocked(owner, effects);
                 }
                 None => self.link(owner, uid, blocks, node, effects),
@@ -285,7 +288,7 @@ impl Graph {
         effects: &mut Effects,
     ) {
         let dependents = self.dependents.entry(owner).or_default();
-        dependents.insert(uid, blocks);
+        dependents.insert(uid, node.key.namespace(), blocks);
         if let Some(reference) = node.owners_with(owner).next() {
             dependents.coordinates.get_or_insert_with(|| Arc::clone(&reference.coordinates));
         }

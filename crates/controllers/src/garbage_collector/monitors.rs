@@ -1,6 +1,11 @@
 //! [`Monitors`]: a reflector for each resource whose objects may be owners or dependents. They follow
 //! the discovery: a resource of a new CRD is watched at once, and one that is no longer served until
 //! the server has ended its watch, so that the last deletions are seen.
+//!
+//! Until a new resource is listed, owners of its kind are looked up one by one, and the deletions wait
+//! that depend on all dependents of an object: those in the foreground, and those that orphan. They
+//! wait for at most [`MAX_LIST_WAIT`], since a list may hang for ever, such as that of a CRD whose
+//! conversion webhook does not answer.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,7 +24,7 @@ use super::observed_object::{ObjectSource, ObservedObject};
 use super::uid::Uid;
 use crate::controller_context::ControllerContext;
 use crate::resource_discovery::{ApiResource, DiscoveredResources};
-use keel::{Clock, Entropy, Tasks};
+use keel::{Clock, Entropy, Tasks, Timestamp};
 use runtime::Client;
 use runtime::client::ClientListWatch;
 use runtime::informer::{
@@ -31,6 +36,9 @@ const REQUIRED_VERBS: [&str; 3] = ["delete", "list", "watch"];
 
 /// The longest time for which a resource is watched that is no longer served.
 const MAX_RETIREMENT: Duration = Duration::from_secs(30);
+
+/// The longest time that others wait for the first list of a resource.
+const MAX_LIST_WAIT: Duration = Duration::from_secs(30);
 
 /// The number of objects of a list that are added to the graph at a time.
 const CHUNK: usize = 512;
@@ -51,7 +59,18 @@ pub(super) struct Monitors {
     running: HashMap<ResourceKey, Monitor>,
     /// The end of the watches of resources that are no longer served.
     retiring: FuturesUnordered<BoxFuture<'static, Retired>>,
+    /// The first lists that others wait for.
+    listing: FuturesUnordered<BoxFuture<'static, FirstList>>,
+    /// The resources that could not be listed so far, and the times since when. The time stays when
+    /// the resource is not served for a while, so that others do not wait for it again and again.
+    unlisted: HashMap<ResourceKey, Timestamp>,
     started: u64,
+}
+
+/// The end of the wait for the first list of a resource.
+struct FirstList {
+    key: ResourceKey,
+    is_listed: bool,
 }
 
 struct Monitor {
@@ -68,6 +87,12 @@ struct Monitor {
 struct Retired {
     key: ResourceKey,
     number: u64,
+}
+
+impl Monitor {
+    fn was_listed(&self) -> bool {
+        self.status.borrow().lists > 0
+    }
 }
 
 impl Drop for Monitor {
@@ -87,6 +112,8 @@ impl Monitors {
             ids: HashMap::new(),
             running: HashMap::new(),
             retiring: FuturesUnordered::new(),
+            listing: FuturesUnordered::new(),
+            unlisted: HashMap::new(),
             started: 0,
         }
     }
@@ -97,17 +124,18 @@ impl Monitors {
         loop {
             let discovered = discoveries.borrow_and_update().clone();
             if let Some(discovered) = discovered {
-                self.sync(&discovered).await;
+                self.sync(&discovered);
             }
             tokio::select! {
                 changed = discoveries.changed() => if changed.is_err() { return },
                 Some(retired) = self.retiring.next() => self.remove(&retired),
+                Some(list) = self.listing.next() => self.end_first_list(&list),
             }
         }
     }
 
-    /// Starts and stops monitors, and waits for the lists of the new ones.
-    async fn sync(&mut self, discovered: &DiscoveredResources) {
+    /// Starts and stops monitors.
+    fn sync(&mut self, discovered: &DiscoveredResources) {
         let wanted: HashMap<ResourceKey, &Arc<ApiResource>> = discovered
             .preferred()
             .filter(|it| is_monitored(it))
@@ -121,29 +149,48 @@ impl Monitors {
                 self.retiring.push(retirement(key.clone(), monitor, &self.clock));
             }
         }
-        let mut started = Vec::new();
         for (key, resource) in wanted {
             let is_running = self.running.get(&key).is_some_and(|monitor| {
                 monitor.resource.version == resource.version && !monitor.is_retiring
             });
             if !is_running {
-                self.collector.is_synced.send_replace(false);
-                started.push(self.start(key, resource));
-            }
-        }
-        for mut status in started {
-            // A resource that cannot be listed must not stop the others. An error means that the
-            // reflector has ended.
-            let _ = status.wait_for(|status| status.lists > 0 || status.failures > 0).await;
-            if status.borrow().lists == 0 {
-                self.collector.sync_errors.fetch_add(1, Relaxed);
+                let status = self.start(key.clone(), resource);
+                self.await_first_list(key, status);
             }
         }
         if !failed_groups.is_empty() {
             self.collector.sync_errors.fetch_add(1, Relaxed);
         }
-        self.collector.is_synced.send_replace(true);
+        self.collector.is_synced.send_replace(self.listing.is_empty());
         self.collector.unpark();
+    }
+
+    fn await_first_list(&mut self, key: ResourceKey, mut status: watch::Receiver<ReflectorStatus>) {
+        let (clock, now) = (self.clock.clone(), self.clock.now());
+        let since = *self.unlisted.entry(key.clone()).or_insert(now);
+        let remaining = MAX_LIST_WAIT.saturating_sub(now.since(since));
+        self.listing.push(Box::pin(async move {
+            tokio::select! {
+                // A resource that cannot be listed must not stop the others. An error means that
+                // the reflector has ended.
+                _ = status.wait_for(|status| status.lists > 0 || status.failures > 0) => {}
+                () = clock.sleep(remaining) => {}
+            }
+            let is_listed = status.borrow().lists > 0;
+            FirstList { key, is_listed }
+        }));
+    }
+
+    fn end_first_list(&mut self, list: &FirstList) {
+        if list.is_listed {
+            self.unlisted.remove(&list.key);
+        } else {
+            self.collector.sync_errors.fetch_add(1, Relaxed);
+        }
+        if self.listing.is_empty() {
+            self.collector.is_synced.send_replace(true);
+            self.collector.unpark();
+        }
     }
 
     fn start(
@@ -152,6 +199,9 @@ impl Monitors {
         resource: &Arc<ApiResource>,
     ) -> watch::Receiver<ReflectorStatus> {
         let former = self.running.remove(&key);
+        if former.as_ref().is_some_and(Monitor::was_listed) {
+            self.unlisted.remove(&key);
+        }
         let id = match self.ids.get(&key) {
             Some(id) => {
                 self.collector.change_graph(|graph, effects| {
@@ -202,6 +252,9 @@ impl Monitors {
         }
         if let Some(monitor) = self.running.remove(&retired.key) {
             let id = monitor.id;
+            if monitor.was_listed() {
+                self.unlisted.remove(&retired.key);
+            }
             drop(monitor);
             self.collector.change_graph(|graph, effects| graph.forget_resource(id, effects));
         }

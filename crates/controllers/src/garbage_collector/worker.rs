@@ -27,6 +27,9 @@ pub(super) enum Outcome {
     /// The server does not serve the kind of an owner. The attempt is repeated when the served kinds
     /// change.
     UnknownKind,
+    /// Dependents may be of a resource that is not listed yet. The attempt is repeated when all
+    /// resources are listed.
+    UnknownDependents,
 }
 
 /// The references of an object to its owners.
@@ -50,6 +53,10 @@ enum OwnerState {
 }
 
 impl GarbageCollector {
+    fn is_synced(&self) -> bool {
+        *self.is_synced.borrow()
+    }
+
     /// Performs one task.
     pub(super) async fn perform(&self, work: Work) -> Outcome {
         let outcome = match work {
@@ -79,6 +86,9 @@ impl GarbageCollector {
         match node.phase() {
             Phase::BeingDeleted | Phase::OrphaningDependents => return Ok(Outcome::Done),
             Phase::DeletingDependents if blocking > 0 => return Ok(Outcome::Done),
+            Phase::DeletingDependents if !self.is_synced() => {
+                return Ok(Outcome::UnknownDependents);
+            }
             Phase::DeletingDependents => {
                 let client = &self.client;
                 requests::remove_finalizer(client, target, FOREGROUND_FINALIZER).await?;
@@ -245,6 +255,9 @@ impl GarbageCollector {
     ///
     /// Upstream: `garbagecollector.go` attemptToOrphanWorker
     async fn orphan_dependents(&self, uid: Uid) -> kube_client::Result<Outcome> {
+        if !self.is_synced() {
+            return Ok(Outcome::UnknownDependents);
+        }
         let (node, resource, dependents) = {
             let graph = self.lock_graph();
             let Some(node) = graph.node(uid) else { return Ok(Outcome::Done) };

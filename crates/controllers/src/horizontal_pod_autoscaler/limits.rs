@@ -178,15 +178,16 @@ impl ScalingHistory {
         if select == "Disabled" {
             return step.current;
         }
-        let changes = |events: &[(Timestamp, i32)], period: Duration| -> i32 {
+        let changes = |events: &[(Timestamp, i32)], period: Duration| -> i64 {
             let recent = events.iter().filter(|(time, _)| step.now.since(*time) < period);
-            recent.map(|(_, change)| *change).sum()
+            recent.map(|(_, change)| i64::from(*change)).sum()
         };
         let default = if direction == Direction::Up { &DEFAULT_UP[..] } else { &DEFAULT_DOWN };
         let proposals = policies(rules, default).into_iter().map(|policy| {
-            let start = step.current - changes(&self.scale_ups, policy.period)
+            let start = i64::from(step.current) - changes(&self.scale_ups, policy.period)
                 + changes(&self.scale_downs, policy.period);
-            policy.apply(start, direction)
+            let start = start.clamp(i64::from(i32::MIN), i64::from(i32::MAX));
+            policy.apply(i32::try_from(start).unwrap_or(i32::MAX), direction)
         });
         // The largest change is the highest number when scaling up, and the lowest one otherwise.
         let is_highest = (select == "Min") != (direction == Direction::Up);
@@ -334,6 +335,18 @@ mod tests {
         check(6, 20, 60, (10, "ScaleUpLimit"));
         check(10, 1, 120, (8, "ScaleDownLimit"));
         check(8, 1, 200, (6, "ScaleDownLimit"));
+    }
+
+    #[test]
+    fn the_largest_changes_do_not_overflow() {
+        let behavior = behavior(json!({"scaleUp": {"policies": [
+            {"type": "Pods", "value": 5, "periodSeconds": 60}]}}));
+        let mut history = ScalingHistory::default();
+        for _ in 0..3 {
+            history.record(Step { max: i32::MAX, ..step(1, i32::MAX, 0) }, Some(&behavior));
+        }
+        let limited = history.limit(step(1, 9, 1), Some(&behavior));
+        assert_eq!(reasons(&limited), (1, "ReadyForNewScale", "ScaleUpLimit"));
     }
 
     #[test]

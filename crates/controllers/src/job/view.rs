@@ -270,7 +270,8 @@ impl JobPod {
 
     /// The completion index; `None` if it is missing or not a number.
     pub(super) fn index(&self) -> Option<usize> {
-        self.metadata.annotations.get(COMPLETION_INDEX)?.parse().ok()
+        let index = self.metadata.annotations.get(COMPLETION_INDEX)?.parse::<u32>().ok()?;
+        usize::try_from(index).ok()
     }
 
     /// The completion index, if it is below the number of indexes.

@@ -7,8 +7,10 @@
 //! ```
 //!
 //! An ordered set ends the step when a pod was created or deleted, or is not available. The next step
-//! follows the next change of a pod.
+//! follows the next change of a pod. The work of a step depends on the pods that exist and not on the
+//! desired number, which may be two billion: at most a burst of pods is created.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::pod_writer::SetError;
@@ -30,6 +32,9 @@ pub(super) struct Rollout<'a> {
     pub revisions: &'a Revisions,
 }
 
+/// The largest number of pods that one step creates.
+const BURST: usize = 500;
+
 /// What an ordered set does after a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
@@ -43,7 +48,7 @@ type Replica = (i32, Option<Arc<PodView>>);
 impl Rollout<'_> {
     /// Creates, deletes and repairs pods.
     pub(super) async fn run(&self, pods: &[Arc<PodView>]) -> Result<(), SetError> {
-        let replicas = self.replicas(pods);
+        let replicas = self.replicas(pods)?;
         let condemned = self.condemned(pods);
         if self.set.is_ordered() {
             for replica in &replicas {
@@ -67,19 +72,34 @@ impl Rollout<'_> {
         self.update_pods().await
     }
 
-    /// The desired ordinals with their pods.
-    fn replicas(&self, pods: &[Arc<PodView>]) -> Vec<Replica> {
-        let start = self.set.start();
-        let end = start.saturating_add(self.set.replicas());
-        let mut replicas: Vec<Replica> = (start..end).map(|ordinal| (ordinal, None)).collect();
-        for pod in pods {
-            let ordinal = identity::ordinal(pod).filter(|it| self.set.has_ordinal(*it));
-            let index = ordinal.and_then(|it| usize::try_from(it - start).ok());
-            if let Some(replica) = index.and_then(|it| replicas.get_mut(it)) {
-                replica.1 = Some(Arc::clone(pod));
+    /// The desired ordinals with their pods: those that exist, and the first that can be created.
+    fn replicas(&self, pods: &[Arc<PodView>]) -> Result<Vec<Replica>, SetError> {
+        let present = self.present(pods);
+        let mut missing = self.set.ordinals().filter(|it| !present.contains_key(it));
+        let mut replicas = Vec::with_capacity(present.len());
+        if self.set.is_ordered() {
+            // An ordered set waits at the first one.
+            replicas.extend(missing.next().map(|ordinal| (ordinal, None)));
+        } else {
+            while replicas.len() < BURST
+                && let Some(ordinal) = missing.next()
+            {
+                // There are at most as many as claims exist.
+                if !self.has_stale_claim(ordinal)? {
+                    replicas.push((ordinal, None));
+                }
             }
         }
-        replicas
+        replicas.extend(present.into_iter().map(|(ordinal, pod)| (ordinal, Some(pod))));
+        replicas.sort_by_key(|(ordinal, _)| *ordinal);
+        Ok(replicas)
+    }
+
+    /// The pods with a desired ordinal.
+    fn present(&self, pods: &[Arc<PodView>]) -> BTreeMap<i32, Arc<PodView>> {
+        let ordinals =
+            pods.iter().filter_map(|pod| Some((identity::ordinal(pod)?, Arc::clone(pod))));
+        ordinals.filter(|(ordinal, _)| self.set.has_ordinal(*ordinal)).collect()
     }
 
     /// The pods that are not desired, the last ordinal first.
@@ -157,15 +177,12 @@ impl Rollout<'_> {
         // The cache shows what this step has created and deleted.
         let uid = &self.set.metadata.uid;
         let pods = self.cx.pods.shared_by_index(CONTROLLER_INDEX, uid)?;
-        let replicas = self.replicas(&pods.objects);
-        let unavailable = replicas
-            .iter()
-            .filter(|(_, pod)| pod.as_ref().is_none_or(|pod| self.is_unavailable(pod)))
-            .count();
-        let mut budget = max_unavailable.saturating_sub(unavailable);
-        let partition = usize::try_from(self.set.partition()).unwrap_or(0);
-        for (_, pod) in replicas.iter().skip(partition).rev() {
-            let Some(pod) = pod else { continue };
+        let present = self.present(&pods.objects);
+        let missing = self.set.ordinals().len().saturating_sub(present.len());
+        let unavailable = present.values().filter(|pod| self.is_unavailable(pod)).count();
+        let mut budget = max_unavailable.saturating_sub(missing).saturating_sub(unavailable);
+        let first_updated = self.set.start().saturating_add(self.set.partition().max(0));
+        for (_, pod) in present.range(first_updated..).rev() {
             if identity::revision(pod) == self.revisions.update.metadata.name
                 || pod.metadata.is_deleting()
             {

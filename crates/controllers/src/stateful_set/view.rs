@@ -1,6 +1,7 @@
 //! The fields of StatefulSets, of their pods and of their claims that the controller reads.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
@@ -150,7 +151,12 @@ impl SetView {
 
     /// Whether a pod with this ordinal is desired.
     pub(super) fn has_ordinal(&self, ordinal: i32) -> bool {
-        (self.start()..self.start().saturating_add(self.replicas())).contains(&ordinal)
+        self.ordinals().contains(&ordinal)
+    }
+
+    /// The desired ordinals, which may be too many to look at each.
+    pub(super) fn ordinals(&self) -> Range<i32> {
+        self.start()..self.start().saturating_add(self.replicas())
     }
 
     /// Whether pods are created and deleted one after the other.

@@ -1,5 +1,6 @@
 //! Deployments: rollouts, history, scaling, pauses and deadlines.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::objects::{PODS, make_ready, names, template};
@@ -290,5 +291,28 @@ async fn an_orphaned_replica_set_is_adopted() {
     let owner = &plane.read(WEB).await["metadata"]["uid"];
     plane.until(&path, |_, it| &it["metadata"]["ownerReferences"][0]["uid"] == owner).await;
     assert_eq!(names(&plane.read(SETS).await).len(), 1);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn the_largest_number_of_replicas_does_not_overflow() {
+    let plane = Plane::start(&["deployment"]).await;
+    plane.create(DEPLOYMENTS, &deployment(2_147_483_647)).await;
+    let is_written = |_, it: &Value| it["status"]["unavailableReplicas"] == 2_147_483_647_u32;
+    plane.until(WEB, is_written).await;
+    let sets = plane.read(SETS).await;
+    assert_eq!(sets["items"][0]["spec"]["replicas"], 2_147_483_647_u32);
+    let annotations = &sets["items"][0]["metadata"]["annotations"];
+    assert_eq!(annotations["deployment.kubernetes.io/max-replicas"], "2147483647");
+
+    // No pod is available, so the old set keeps three quarters, and the new one gets the rest.
+    plane.merge(WEB, &image("nginx:2")).await;
+    plane
+        .until(SETS, |_, sets| {
+            let sets = sets["items"].as_array().unwrap();
+            let sizes = sets.iter().filter_map(|set| set["spec"]["replicas"].as_u64());
+            sizes.collect::<BTreeSet<_>>() == BTreeSet::from([1_073_741_823, 1_610_612_736])
+        })
+        .await;
     plane.stop().await;
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::interception::{self, Interception};
 use crate::objects::until_event;
 use crate::plane::Plane;
 
@@ -97,9 +98,8 @@ async fn a_percentage_is_one_of_the_replicas_of_the_deployment() {
     plane.stop().await;
 }
 
-#[tokio::test]
-async fn the_scale_of_a_custom_kind_is_the_expected_number_of_pods() {
-    let plane = Plane::start(&["disruption"]).await;
+/// Creates an object of a custom kind with three replicas.
+async fn create_custom_set(plane: &Plane) -> Value {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let scale =
         json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
@@ -115,13 +115,39 @@ async fn the_scale_of_a_custom_kind_is_the_expected_number_of_pods() {
         .await;
     let set = json!({"apiVersion": "example.com/v1", "kind": "Set", "metadata": {"name": "s"},
         "spec": {"replicas": 3}});
-    let set = plane.create("/apis/example.com/v1/namespaces/default/sets", &set).await;
+    plane.create("/apis/example.com/v1/namespaces/default/sets", &set).await
+}
+
+#[tokio::test]
+async fn the_scale_of_a_custom_kind_is_the_expected_number_of_pods() {
+    let plane = Plane::start(&["disruption"]).await;
+    let set = create_custom_set(&plane).await;
     let owner = owner("example.com/v1", "Set", &set);
     for name in ["a", "b", "c"] {
         create_ready_pod(&plane, name, Some(&owner)).await;
     }
     create_budget(&plane, json!({"maxUnavailable": 1})).await;
     until_counts(&plane, [3, 3, 2, 1]).await;
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_scale_that_cannot_be_read_does_not_stop_other_budgets() {
+    let mut plane = Plane::start(&["disruption"]).await;
+    let connect = interception::connect(&plane, |request| {
+        let is_scale = request.uri().path().ends_with("/scale");
+        if is_scale { Interception::Unanswered } else { Interception::None }
+    });
+    plane.restart_with(connect).await;
+    let owner = owner("example.com/v1", "Set", &create_custom_set(&plane).await);
+    create_ready_pod(&plane, "a", Some(&owner)).await;
+    for (name, spec) in [
+        ("hanging", json!({"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}})),
+        ("web", json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}})),
+    ] {
+        plane.create(BUDGETS, &json!({"metadata": {"name": name}, "spec": spec})).await;
+    }
+    until_counts(&plane, [1, 1, 1, 0]).await;
     plane.stop().await;
 }
 

@@ -1,8 +1,12 @@
 //! Dependents follow their owners, or are orphaned.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
+use crate::interception::{self, Interception};
 use crate::plane::Plane;
+use runtime::Connect;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
@@ -197,6 +201,20 @@ async fn an_owner_in_another_namespace_is_no_owner() {
 }
 
 #[tokio::test]
+async fn an_object_in_another_namespace_does_not_block_a_foreground_deletion() {
+    let plane = start().await;
+    let elsewhere = "/api/v1/namespaces/kube-system/configmaps";
+    let owner = create(&plane, elsewhere, "owner", &[]).await;
+    let mut reference = reference(&owner);
+    (reference["apiVersion"], reference["kind"]) = (json!("unknown.example.com/v1"), json!("None"));
+    create_with(&plane, MAPS, json!({"name": "blocker", "ownerReferences": [reference]})).await;
+    settle(&plane, &[MAPS]).await;
+    delete(&plane, &format!("{elsewhere}/owner"), "Foreground").await;
+    until_gone(&plane, &format!("{elsewhere}/owner")).await;
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn a_cluster_scoped_object_with_a_namespaced_owner_is_never_deleted() {
     let plane = start().await;
     let owner = create(&plane, MAPS, "owner", &[]).await;
@@ -316,6 +334,42 @@ async fn the_dependents_of_a_deleted_crd_are_deleted() {
     assert_eq!(plane.delete(crd).await.0, 200);
     until_gone(&plane, &format!("{MAPS}/child")).await;
     plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_resource_whose_list_hangs_does_not_stop_the_collection_of_others() {
+    let mut plane = start().await;
+    plane.restart_with(without_lists_of_boats(&plane)).await;
+    settle(&plane, &[MAPS]).await;
+    plane.install_crd(&boat_crd()).await;
+    // It is known that Boats exist when an owner of this kind is looked up.
+    let owner = json!({"apiVersion": "example.com/v1", "kind": "Boat",
+        "metadata": {"name": "missing", "uid": "11111111-2222-4333-8444-555555555555"}});
+    create(&plane, SECRETS, "of-no-boat", &[&owner]).await;
+    until_gone(&plane, &format!("{SECRETS}/of-no-boat")).await;
+    settle(&plane, &[MAPS, SECRETS]).await;
+
+    // A Boat could be a dependent of these.
+    for (name, policy) in [("front", "Foreground"), ("orphaning", "Orphan")] {
+        create(&plane, MAPS, name, &[]).await;
+        delete(&plane, &format!("{MAPS}/{name}"), policy).await;
+    }
+    settle(&plane, &[MAPS]).await;
+    for name in ["front", "orphaning"] {
+        assert!(is_deleting(200, &plane.read(&format!("{MAPS}/{name}")).await), "{name}");
+    }
+    plane.advance(Duration::from_secs(30));
+    until_gone(&plane, &format!("{MAPS}/front")).await;
+    until_gone(&plane, &format!("{MAPS}/orphaning")).await;
+    plane.stop().await;
+}
+
+/// Connections on which lists of Boats are never answered.
+fn without_lists_of_boats(plane: &Plane) -> Connect {
+    interception::connect(plane, |request| {
+        let is_list = request.uri().path().ends_with("/boats");
+        if is_list { Interception::Unanswered } else { Interception::None }
+    })
 }
 
 pub(crate) fn boat_crd() -> Value {

@@ -551,3 +551,25 @@ async fn replay(plane: &Plane, mut watch: Watch, replicas: usize) -> Vec<String>
         assert!(available + 1 >= replicas, "{ready:?}");
     }
 }
+
+#[tokio::test]
+async fn the_work_of_a_huge_set_depends_on_the_pods_that_exist() {
+    let plane = plane().await;
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "3"}}});
+    let quotas = "/api/v1/namespaces/default/resourcequotas";
+    plane.create(quotas, &quota).await;
+    plane.until(&format!("{quotas}/q"), |_, quota| !quota["status"]["hard"].is_null()).await;
+    plane.create(SETS, &set(2_147_483_647, &json!({}))).await;
+    plane.until(WEB, |_, set| set["status"]["replicas"] == 1).await;
+    make_ready(&plane, "web-0").await;
+    plane.until(WEB, |_, set| set["status"]["replicas"] == 2).await;
+    plane.delete(WEB).await;
+    for pod in ["web-0", "web-1"] {
+        plane.delete(&format!("{PODS}/{pod}?gracePeriodSeconds=0")).await;
+    }
+
+    let more = json!({"podManagementPolicy": "Parallel", "ordinals": {"start": 5}});
+    plane.create(SETS, &set(2_147_483_647, &more)).await;
+    plane.until(WEB, |_, set| set["status"]["replicas"] == 3).await;
+    plane.stop().await;
+}

@@ -328,3 +328,50 @@ async fn an_ephemeral_volume_gets_a_claim_that_its_pod_owns() {
     assert_eq!(until_event(&plane, "FailedBinding").await["message"], message);
     plane.stop().await;
 }
+
+/// Creates a claim that requests more than its volume has, which belongs to it or to `owner`.
+async fn create_growing_claim(plane: &Plane, name: &str, owner: Option<&Value>) {
+    let claim = json!({"metadata": {"name": name}, "spec": {"volumeName": name,
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "",
+        "resources": {"requests": {"storage": "2Gi"}}}});
+    let claim = plane.create(CLAIMS, &claim).await;
+    let owner = &owner.unwrap_or(&claim)["metadata"];
+    let volume = json!({"metadata": {"name": name}, "spec": {
+        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+        "claimRef": {"namespace": "default", "name": owner["name"], "uid": owner["uid"]},
+        "csi": {"driver": "simulated.sampan.dev", "volumeHandle": name}}});
+    plane.create(VOLUMES, &volume).await;
+    let status = json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}});
+    plane.merge(&format!("{CLAIMS}/{name}/status"), &status).await;
+}
+
+fn size(volume: &Value) -> &str {
+    volume["spec"]["capacity"]["storage"].as_str().unwrap_or_default()
+}
+
+/// Changes a claim, which is looked at then, until its volume is seen and expanded.
+async fn until_expanded(plane: &Plane, name: &str) {
+    let mut changes = 0;
+    while size(&plane.read(&format!("{VOLUMES}/{name}")).await) != "2Gi" {
+        changes += 1;
+        let change = json!({"metadata": {"annotations": {"changes": changes.to_string()}}});
+        plane.merge(&format!("{CLAIMS}/{name}"), &change).await;
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_claim_does_not_expand_the_volume_of_another() {
+    let plane = Plane::start(&["persistentvolume-expander"]).await;
+    let victim = create_claim(&plane, "victim", "", "1Gi").await;
+    create_growing_claim(&plane, "thief", Some(&victim)).await;
+    create_growing_claim(&plane, "own", None).await;
+    // Volumes are seen in their order, and claims are looked at in theirs.
+    until_expanded(&plane, "own").await;
+    let change = json!({"metadata": {"annotations": {"changes": "1"}}});
+    plane.merge(&format!("{CLAIMS}/thief"), &change).await;
+    create_growing_claim(&plane, "last", None).await;
+    until_expanded(&plane, "last").await;
+    assert_eq!(size(&plane.read(&format!("{VOLUMES}/thief")).await), "1Gi");
+    plane.stop().await;
+}

@@ -1,6 +1,7 @@
 //! The parts of the graph: [`Node`], [`LiveObject`], [`Dependents`].
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -123,23 +124,36 @@ impl Node {
 /// The dependents of an owner.
 #[derive(Debug, Default)]
 pub(super) struct Dependents {
-    /// Whether each of them blocks the deletion of the owner.
-    blocks: HashMap<Uid, bool>,
+    /// The namespaces of those that block the deletion of the owner, and `None` for the others.
+    blocks: HashMap<Uid, Option<NamespaceHash>>,
     /// The number of those that do.
     blocking: usize,
+    /// The same, by namespace.
+    blocking_in: HashMap<NamespaceHash, usize>,
     /// The owner as the first of them names it, shared by those that name it in the same way.
     pub(super) coordinates: Option<Arc<OwnerCoordinates>>,
 }
 
 impl Dependents {
-    pub(super) fn insert(&mut self, uid: Uid, blocks: bool) {
-        let was_blocking = self.blocks.insert(uid, blocks) == Some(true);
-        self.blocking = self.blocking + usize::from(blocks) - usize::from(was_blocking);
+    /// Adds or changes a dependent, whose namespace never changes.
+    pub(super) fn insert(&mut self, uid: Uid, namespace: &str, blocks: bool) {
+        self.remove(uid);
+        let namespace = blocks.then(|| NamespaceHash::of(namespace));
+        self.blocks.insert(uid, namespace);
+        if let Some(namespace) = namespace {
+            self.blocking += 1;
+            *self.blocking_in.entry(namespace).or_default() += 1;
+        }
     }
 
     pub(super) fn remove(&mut self, uid: Uid) {
-        if self.blocks.remove(&uid) == Some(true) {
-            self.blocking -= 1;
+        let Some(Some(namespace)) = self.blocks.remove(&uid) else { return };
+        self.blocking -= 1;
+        if let Entry::Occupied(mut entry) = self.blocking_in.entry(namespace) {
+            *entry.get_mut() -= 1;
+            if *entry.get() == 0 {
+                entry.remove();
+            }
         }
     }
 
@@ -147,8 +161,13 @@ impl Dependents {
         self.blocks.is_empty()
     }
 
-    pub(super) fn blocking(&self) -> usize {
-        self.blocking
+    /// The number of those that block the deletion of an owner in this namespace, which are in the
+    /// same one; of any, if the owner is cluster-scoped.
+    pub(super) fn blocking(&self, owner: NamespaceHash) -> usize {
+        if owner == NamespaceHash::NONE {
+            return self.blocking;
+        }
+        self.blocking_in.get(&owner).copied().unwrap_or(0)
     }
 
     pub(super) fn uids(&self) -> impl Iterator<Item = Uid> {
@@ -156,12 +175,24 @@ impl Dependents {
     }
 }
 
+/// The hash of the name of a namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct NamespaceHash(u32);
+
+impl NamespaceHash {
+    /// That of cluster-scoped objects.
+    pub(super) const NONE: Self = Self(0);
+
+    fn of(namespace: &str) -> Self {
+        Self(hash_of(namespace))
+    }
+}
+
 /// An object that exists. The texts of its key are hashed.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::garbage_collector) struct LiveObject {
     pub(super) resource: ResourceId,
-    /// 0 for cluster-scoped objects.
-    namespace: u32,
+    pub(super) namespace: NamespaceHash,
     name: u32,
 }
 
@@ -176,7 +207,7 @@ pub(in crate::garbage_collector) enum Mismatch {
 
 impl LiveObject {
     pub(super) fn new(resource: ResourceId, key: &ObjectKey) -> Self {
-        Self { resource, namespace: hash_of(key.namespace()), name: hash_of(key.name()) }
+        Self { resource, namespace: NamespaceHash::of(key.namespace()), name: hash_of(key.name()) }
     }
 
     /// The mismatch between this owner and the reference of a dependent.
@@ -186,7 +217,8 @@ impl LiveObject {
         owner: &OwnerCoordinates,
         dependent: &ObjectKey,
     ) -> Option<Mismatch> {
-        if self.namespace != 0 && self.namespace != hash_of(dependent.namespace()) {
+        let is_elsewhere = self.namespace != NamespaceHash::of(dependent.namespace());
+        if self.namespace != NamespaceHash::NONE && is_elsewhere {
             return Some(Mismatch::Namespace);
         }
         let is_match = owner.kind == resource.kind

@@ -124,6 +124,25 @@ fn a_foreground_deletion_waits_for_blocking_dependents_only() {
 }
 
 #[test]
+fn a_foreground_deletion_does_not_wait_for_dependents_in_other_namespaces() {
+    let mut fixture = fixture();
+    let parent = Uid::of("parent");
+    fixture.observe("parent", None);
+    fixture.observe_in("elsewhere", "foreign", owned_by(&[("parent", true)]));
+    fixture.observe("child", owned_by(&[("parent", true)]));
+    fixture.observe("parent", in_foreground());
+    assert_eq!(fixture.graph.blocking_dependents(parent), 1);
+    assert_eq!(fixture.delete("child"), [Work::Delete(parent)]);
+    assert_eq!(fixture.graph.blocking_dependents(parent), 0);
+
+    // A cluster-scoped owner waits for dependents anywhere.
+    let node = Uid::of("node");
+    fixture.observe_in("", "node", in_foreground());
+    fixture.observe_in("elsewhere", "of-the-node", owned_by(&[("node", true)]));
+    assert_eq!(fixture.graph.blocking_dependents(node), 1);
+}
+
+#[test]
 fn a_removed_reference_unblocks_its_owner() {
     let mut fixture = fixture();
     fixture.observe("parent", None);
