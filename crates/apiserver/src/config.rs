@@ -65,6 +65,9 @@ pub struct Config {
     pub tokens: TokenFile,
     /// The authorizers that are called after the default rules.
     pub authorizers: Vec<Arc<dyn Authorizer>>,
+    /// Whether roles and their bindings grant rights. Then the server creates Kubernetes' roles, and
+    /// without a binding only `system:masters` has any rights.
+    pub rbac: bool,
     /// The network of the cluster IPs of services.
     pub service_cidr: String,
     /// Admission plugins that are enabled besides the default ones, by Kubernetes' names. With
@@ -109,6 +112,7 @@ impl Default for Config {
             quota_bytes: store::Options::default().quota_bytes,
             tokens: TokenFile::default(),
             authorizers: Vec::new(),
+            rbac: false,
             service_cidr: "10.0.0.0/24".to_owned(),
             enabled_plugins: Vec::new(),
             disabled_plugins: Vec::new(),

@@ -32,6 +32,8 @@ pub(crate) struct Plane {
     pub authenticator: Authenticator,
     /// Authorizes requests.
     pub authorizers: Authorizers,
+    /// Whether roles are in effect.
+    pub has_roles: bool,
     /// Signs certificates.
     pub authority: Authority,
     /// Limits the concurrent requests of each user.

@@ -38,6 +38,8 @@ use crate::metrics::Metrics;
 use crate::outbound::Outbound;
 use crate::plane::Plane;
 use crate::plane::health_checks::{CheckScope, HealthCheck, HealthChecks, NamedCheck};
+use crate::rbac::authorizer::RbacAuthorizer;
+use crate::rbac::rule_resolver::RuleResolver;
 use crate::registry::service_address::{InvalidServiceCidr, ServiceAddresses, ServiceAllocator};
 use crate::storage::Storage;
 use crate::storage::catalog::{Catalog, ServedResource};
@@ -379,8 +381,15 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let front_proxy = authority.client(aggregation::FRONT_PROXY, &[], config.clock.now())?;
     let front_proxy =
         Identity { certificate: front_proxy.certificate.into(), key: front_proxy.key.into() };
-    let authorizers = Authorizers::new(&config.authorizers);
-    let admission = Admission::new(plugins, authorizers.clone(), &mut metrics);
+    let rules = config.rbac.then(|| Arc::new(RuleResolver::new(&storage)));
+    let authorizers = match &rules {
+        Some(rules) => {
+            let roles = Arc::new(RbacAuthorizer(Arc::clone(rules)));
+            Authorizers::with_roles(&config.authorizers, roles)
+        }
+        None => Authorizers::new(&config.authorizers),
+    };
+    let admission = Admission::new(plugins, authorizers.clone(), rules, &mut metrics);
     let (used_secrets, uses) = mpsc::channel(USED_SECRETS);
     let authenticator = Authenticator { tokens: config.tokens.clone(), signer, used_secrets };
     let chain = Arc::new_cyclic(|chain: &Weak<Chain>| {
@@ -388,6 +397,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         let plane = Plane {
             authenticator,
             authorizers,
+            has_roles: config.rbac,
             authority,
             flow_control: Arc::new(FlowControl::new(config.max_reads, config.max_writes)),
             timeouts: config.timeouts,

@@ -22,6 +22,7 @@ use machinery::{GroupResource, Status, Value, json};
 
 pub use decision::{Authorization, Decision};
 pub use default_rules::DefaultRules;
+use masters::Masters;
 
 /// The attributes of a request that authorizers decide on, as in Kubernetes.
 #[derive(Debug, Clone, Copy)]
@@ -132,6 +133,13 @@ impl Authorizers {
     pub fn new(others: &[Arc<dyn Authorizer>]) -> Self {
         let first: Arc<dyn Authorizer> = Arc::new(DefaultRules);
         Self(std::iter::once(&first).chain(others).map(Arc::clone).collect())
+    }
+
+    /// The union of `others` and `roles`, in this order, after the group `system:masters`. The rules
+    /// that every user has come from the roles.
+    pub fn with_roles(others: &[Arc<dyn Authorizer>], roles: Arc<dyn Authorizer>) -> Self {
+        let first: Arc<dyn Authorizer> = Arc::new(Masters);
+        Self(std::iter::once(&first).chain(others).chain([&roles]).map(Arc::clone).collect())
     }
 
     /// The decision of the first member with an opinion. Upstream: the union authorizer; the reasons

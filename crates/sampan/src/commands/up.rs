@@ -81,6 +81,10 @@ pub(crate) struct UpArgs {
     /// File of bearer tokens, with one `token,user,uid,"group1,group2"` per line
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+    /// Who may do what: `RBAC` by roles and bindings, as in Kubernetes; `AlwaysDeny` for nobody but
+    /// `system:masters`
+    #[arg(long, value_name = "MODE", default_value = "RBAC")]
+    authorization_mode: AuthorizationMode,
     /// File of ABAC policies, which add to the default rules, in kube-apiserver's format: one JSON
     /// object per line
     #[arg(long, value_name = "FILE")]
@@ -101,6 +105,15 @@ pub(crate) struct UpArgs {
     /// Admission plugins not to run
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
+}
+
+/// The authorization besides that of the group `system:masters`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum AuthorizationMode {
+    #[value(name = "RBAC")]
+    Rbac,
+    #[value(name = "AlwaysDeny")]
+    AlwaysDeny,
 }
 
 /// Runs a plane until a signal stops it.
@@ -206,6 +219,7 @@ fn config(args: &UpArgs) -> Result<Config> {
         quota_bytes: args.quota_backend_bytes.unwrap_or_else(|| memory_limit::bytes() / 2),
         tokens,
         authorizers,
+        rbac: args.authorization_mode == AuthorizationMode::Rbac,
         service_cidr: args.service_cidr.clone(),
         enabled_plugins: args.enable_admission_plugins.clone(),
         disabled_plugins: args.disable_admission_plugins.clone(),
