@@ -35,3 +35,4 @@ mod jobs;
 mod job_restarts;
 mod cron_jobs;
 mod contention;
+mod cluster_roles;
