@@ -1,9 +1,12 @@
 //! [`Cluster`]: starts and stops the API server and the components in its process.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::TryStreamExt;
+use serde::de::IgnoredAny;
 use tokio::time::timeout;
 
 use crate::connect::connect;
@@ -19,8 +22,10 @@ use runtime::Manager;
 /// The time that the start waits for the components. The server serves requests in any case.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The account that every pod has unless it names another one.
-const DEFAULT_ACCOUNT: &str = "/api/v1/namespaces/default/serviceaccounts/default";
+/// A watch of the account that every pod has unless it names another one. Its first event is the
+/// account, when it exists.
+const DEFAULT_ACCOUNT: &str =
+    "/api/v1/namespaces/default/serviceaccounts?watch=true&fieldSelector=metadata.name%3Ddefault";
 
 /// The settings of a [`Cluster`].
 pub struct ClusterConfig {
@@ -28,7 +33,8 @@ pub struct ClusterConfig {
     pub server: Config,
     /// The controllers that run.
     pub controllers: Selection,
-    /// The number of simulated nodes. Those of a former run with more nodes are removed.
+    /// The number of simulated nodes. Those of a former run with more nodes are removed. Nodes that
+    /// users create for KWOK are simulated as well, unless there are neither nodes nor controllers.
     pub nodes: usize,
     /// The resources of each node.
     pub capacity: Capacity,
@@ -53,9 +59,11 @@ pub struct Cluster {
     entropy: Entropy,
     metrics_api: MetricsApi,
     controllers: Option<ControllerManager>,
-    /// The manager whose metrics and health the server shows.
-    shown: Arc<Mutex<Option<Manager>>>,
+    /// The manager of the controllers while they run; the server shows its metrics and health.
+    running: Arc<Mutex<Option<Manager>>>,
     nodes: Option<SimulatedNodes>,
+    /// The number of nodes, without those of users.
+    node_count: usize,
 }
 
 impl Cluster {
@@ -77,13 +85,16 @@ impl Cluster {
             entropy,
             metrics_api,
             controllers: None,
-            shown: Arc::default(),
+            running: Arc::default(),
             nodes: None,
+            node_count: 0,
         };
         if nodes == 0 {
             cluster.remove_former_nodes().await;
         }
-        cluster.start_nodes(nodes, capacity);
+        if nodes > 0 || !controllers.is_empty() {
+            cluster.start_nodes(nodes, capacity);
+        }
         cluster.start_controllers(controllers);
         if timeout(START_TIMEOUT, cluster.wait_until_ready()).await.is_err() {
             tracing::warn!("the controllers have not read all objects yet");
@@ -102,7 +113,7 @@ impl Cluster {
             root_ca: self.server.authority().to_owned(),
             signers: signers(&self.server),
             metrics_api: self.metrics_api.clone(),
-            simulated_storage: self.nodes.is_some(),
+            simulated_storage: self.node_count > 0,
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
         });
@@ -113,19 +124,20 @@ impl Cluster {
     /// Shows the metrics and the health of the controllers on the port of the server. The server has
     /// no reference to the controllers, which are its clients, when they have stopped.
     fn show_controllers(&self, controllers: &ControllerManager) {
-        let shown = Arc::clone(&self.shown);
-        *lock(&shown) = Some(controllers.manager().clone());
+        *lock(&self.running) = Some(controllers.manager().clone());
+        let running = {
+            let running = Arc::clone(&self.running);
+            move || lock(&running).clone()
+        };
         let has_scheduler = controllers.selection().includes("kube-scheduler");
         let components =
             ["controller-manager"].into_iter().chain(has_scheduler.then_some("scheduler"));
         for component in components {
-            let shown = Arc::clone(&self.shown);
+            let running = running.clone();
             self.server.add_component_check(component, move || {
-                let running = lock(&shown).clone();
-                running.map_or(Err("stopped".to_owned()), |it| it.health().check())
+                running().map_or(Err("stopped".to_owned()), |it| it.health().check())
             });
         }
-        let running = move || lock(&shown).clone();
         let (metrics, health, readiness) = (running.clone(), running.clone(), running);
         let check = |failed: Option<Result<(), String>>| failed.unwrap_or(Ok(()));
         self.server.add_metrics(move || metrics().map(|it| it.metrics_text()).unwrap_or_default());
@@ -136,11 +148,13 @@ impl Cluster {
         });
     }
 
-    /// Starts simulated nodes, if none run.
+    /// Starts this number of simulated nodes, and simulates those that users create for KWOK, if none
+    /// are simulated yet.
     pub fn start_nodes(&mut self, count: usize, capacity: Capacity) {
-        if self.nodes.is_some() || count == 0 {
+        if self.nodes.is_some() {
             return;
         }
+        self.node_count = count;
         self.nodes = Some(SimulatedNodes::start(&SimulatedNodesOptions {
             count,
             capacity,
@@ -164,8 +178,8 @@ impl Cluster {
         controllers.wait_until_ready().await;
         if controllers.selection().includes("serviceaccount-controller") {
             let client = kube_client::Client::new(self.server.in_process_client(), "default");
-            while !exists(&client, DEFAULT_ACCOUNT).await {
-                tokio::task::yield_now().await;
+            if let Err(error) = wait_for_event(&client, DEFAULT_ACCOUNT).await {
+                tracing::warn!(%error, "cannot watch the default service account");
             }
         }
     }
@@ -182,7 +196,7 @@ impl Cluster {
 
     /// Stops the controllers; the server and the nodes go on.
     pub async fn stop_controllers(&mut self) -> Result<(), UncleanStop> {
-        *lock(&self.shown) = None;
+        *lock(&self.running) = None;
         match self.controllers.take() {
             Some(controllers) => controllers.stop().await,
             None => Ok(()),
@@ -212,8 +226,8 @@ impl fmt::Debug for Cluster {
     }
 }
 
-fn lock(shown: &Mutex<Option<Manager>>) -> MutexGuard<'_, Option<Manager>> {
-    shown.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(running: &Mutex<Option<Manager>>) -> MutexGuard<'_, Option<Manager>> {
+    running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The permissions of all components.
@@ -225,7 +239,25 @@ pub fn roles() -> FixedRoles {
     FixedRoles::new(controllers.chain(nodes))
 }
 
-async fn exists(client: &kube_client::Client, path: &str) -> bool {
-    let Ok(request) = http::Request::get(path).body(Vec::new()) else { return false };
-    client.request_text(request).await.is_ok()
+/// Waits for the first event of a watch.
+async fn wait_for_event(client: &kube_client::Client, path: &str) -> kube_client::Result<()> {
+    let request = http::Request::get(path).body(Vec::new());
+    let request = request.map_err(kube_client::Error::HttpError)?;
+    let events = client.request_events::<IgnoredAny>(request).await?;
+    pin!(events).try_next().await.map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_default_service_account_exists_when_a_cluster_has_started() {
+        let cluster = Cluster::start(ClusterConfig::default()).await.unwrap();
+        let client = kube_client::Client::new(cluster.server().in_process_client(), "default");
+        let path = "/api/v1/namespaces/default/serviceaccounts/default";
+        let account = client.request_text(http::Request::get(path).body(Vec::new()).unwrap()).await;
+        assert!(account.is_ok(), "{account:?}");
+        cluster.stop().await.unwrap();
+    }
 }

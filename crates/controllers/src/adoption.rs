@@ -88,6 +88,14 @@ pub(crate) fn controller_of(item: &Item) -> Option<OwnerReference> {
 
 /// Maps an object without a controller to the workloads whose `spec.selector` selects it.
 pub(crate) fn adopters(workloads: &Arc<Indexer>) -> Mapper {
+    adopters_by(workloads, LabelSelector::from_value)
+}
+
+/// The same for workloads with another type of selector, which `read_selector` reads.
+pub(crate) fn adopters_by(
+    workloads: &Arc<Indexer>,
+    read_selector: fn(&Value) -> Result<LabelSelector, String>,
+) -> Mapper {
     #[derive(Deserialize)]
     struct Workload {
         spec: Spec,
@@ -105,8 +113,7 @@ pub(crate) fn adopters(workloads: &Arc<Indexer>) -> Mapper {
         let labels = object.labels();
         let selects = |workload: &Item| {
             let workload = workload.decode::<Workload>().ok();
-            let selector =
-                workload.and_then(|it| LabelSelector::from_value(&it.spec.selector).ok());
+            let selector = workload.and_then(|it| read_selector(&it.spec.selector).ok());
             selector.is_some_and(|it| it.matches(|key| labels.get(key).map(String::as_str)))
         };
         let workloads = workloads.list_namespace(object.namespace());

@@ -174,10 +174,8 @@ impl Sync<'_> {
                 return Ok(Action::Done);
             }
         };
-        if let Some(due) = due
-            && !self.start_job(&timetable, &due).await?
-        {
-            return Ok(Action::Done);
+        if let Some(due) = due {
+            self.start_job(&timetable, &due).await?;
         }
         Ok(timetable.requeue_after(self.cron_job, self.status.last_schedule_time.as_ref(), now))
     }
@@ -230,9 +228,8 @@ impl Sync<'_> {
         }
     }
 
-    /// Creates the Job that is due, if the policies allow it. Returns false if there is nothing to
-    /// do until the next change.
-    async fn start_job(&mut self, timetable: &Timetable, due: &Due) -> Result<bool, Failure> {
+    /// Creates the Job that is due, if the policies allow it and no other object has its name.
+    async fn start_job(&mut self, timetable: &Timetable, due: &Due) -> Result<(), Failure> {
         let spec = &self.cron_job.spec;
         if due.missed == MissedTimes::Many {
             let message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
@@ -241,31 +238,33 @@ impl Sync<'_> {
         if due.is_too_late(spec.starting_deadline_seconds, self.cx.clock.now()) {
             let message = format!("Missed scheduled time to start a job: {}", due.rfc1123());
             self.warn("MissSchedule", &message);
-            return Ok(true);
+            return Ok(());
         }
         let name = job_name(&self.cron_job.metadata.name, due.time);
         let namespace = &self.cron_job.metadata.namespace;
         let is_active = |it: &JobReference| it.name == name && it.namespace == *namespace;
         let last = self.status.last_schedule_time.as_ref().map(|it| it.0.as_second());
         if self.status.active.iter().any(is_active) || last == Some(due.time.as_second()) {
-            return Ok(true);
+            return Ok(());
         }
         match spec.concurrency_policy.as_str() {
             "Forbid" if !self.status.active.is_empty() => {
                 let message = "Not starting job because prior execution is running and concurrency policy is Forbid";
                 self.inform("JobAlreadyActive", message);
-                return Ok(true);
+                return Ok(());
             }
             "Replace" => self.delete_active().await?,
             _ => {}
         }
-        let Some(job) = self.create_job(timetable, due, &name).await? else { return Ok(false) };
-        self.status.active.push(JobReference::to(&job.metadata));
-        self.status.last_schedule_time = Some(Time(due.time));
-        Ok(true)
+        if let Some(job) = self.create_job(timetable, due, &name).await? {
+            self.status.active.push(JobReference::to(&job.metadata));
+            self.status.last_schedule_time = Some(Time(due.time));
+        }
+        Ok(())
     }
 
-    /// Creates a Job, or finds the one that was created before the status could be written.
+    /// Creates a Job, or finds the one that was created before the status could be written. `None` if
+    /// the Job of another owner has the name.
     async fn create_job(
         &self,
         timetable: &Timetable,
@@ -287,7 +286,6 @@ impl Sync<'_> {
                 let path = format!("{collection}/{name}");
                 let found: Option<CreatedJob> = api_requests::get(&self.cx.client, &path).await?;
                 let found = found.ok_or(error)?;
-                // The Job of another owner is not ours to list.
                 let is_own = found.metadata.controller().is_some_and(|it| it.uid == metadata.uid);
                 Ok(is_own.then_some(found))
             }

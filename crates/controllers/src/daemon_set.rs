@@ -227,8 +227,8 @@ impl Reconcile<'_> {
             self.cx.pod_control.create(self.owner, &pod).await
         };
         let created = slow_start::run(nodes.len(), create).await;
-        let doomed = plan.delete.iter().take(BURST).map(|pod| &pod.metadata);
-        let deleted = self.cx.pod_control.delete_all(self.owner, doomed).await;
+        let to_delete = plan.delete.iter().take(BURST).map(|pod| &pod.metadata);
+        let deleted = self.cx.pod_control.delete_all(self.owner, to_delete).await;
         // The cache shows what was created and deleted.
         *pods = self.cx.claim_pods(self.owner, self.selector).await?;
         match created {

@@ -35,7 +35,7 @@ use keel::Clock;
 use machinery::PolicyRule;
 use machinery::selector::LabelSelector;
 use runtime::conditions::{self, NewCondition};
-use runtime::informer::{Indexer, Item, ObjectEvent};
+use runtime::informer::{Indexer, Item, ObjectDecodeError, ObjectEvent};
 use runtime::recorder::{EventType, Recorder};
 use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request};
 
@@ -157,16 +157,14 @@ impl Disruption {
     async fn count(&self, budget: &PodDisruptionBudget) -> Result<Counts, CountError> {
         let spec = budget.spec.as_ref();
         let selector = label_selector::parse(spec.and_then(|spec| spec.selector.as_ref()));
-        let selector = selector.inspect_err(|error| {
-            self.record(
-                budget,
-                EventType::Warning,
-                "NoPods",
-                &format!("Failed to get pods: {error}"),
-            );
-        })?;
+        let record_failure = |error: &String| {
+            let message = format!("Failed to get pods: {error}");
+            self.record(budget, EventType::Warning, "NoPods", &message);
+        };
+        let selector = selector.inspect_err(record_failure)?;
         let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
-        let pods = self.selected_pods(namespace, &selector);
+        let pods = self.selected_pods(namespace, &selector).map_err(|error| error.to_string());
+        let pods = pods.inspect_err(record_failure)?;
         if pods.is_empty() {
             self.record(budget, EventType::Normal, "NoPods", "No matching pods found");
         }
@@ -191,13 +189,17 @@ impl Disruption {
 
     /// The selected pods. Their decoded form is cached, since one change of a pod leads to a count of
     /// all.
-    fn selected_pods(&self, namespace: &str, selector: &LabelSelector) -> Vec<Arc<PodView>> {
-        let here = self.pods.indexer().list_namespace(namespace);
-        let decoded = here.iter().filter_map(|pod| self.pods.shared_key(pod.key()).ok().flatten());
-        let is_selected = |pod: &Arc<PodView>| {
+    fn selected_pods(
+        &self,
+        namespace: &str,
+        selector: &LabelSelector,
+    ) -> Result<Vec<Arc<PodView>>, ObjectDecodeError> {
+        let is_selected = |pod: &PodView| {
             selector.matches(|key| pod.metadata.labels.get(key).map(String::as_str))
         };
-        decoded.filter(is_selected).collect()
+        let here = self.pods.indexer().list_namespace(namespace);
+        let decoded = here.iter().filter_map(|pod| self.pods.shared_key(pod.key()).transpose());
+        decoded.filter(|pod| pod.as_ref().map_or(true, |pod| is_selected(pod))).collect()
     }
 
     /// The pods that were evicted and are not deleted yet, and the time until the first of them

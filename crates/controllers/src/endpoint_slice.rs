@@ -27,6 +27,7 @@ use crate::controller_table::ControllerDescriptor;
 use crate::endpoint_pod::EndpointPod;
 use crate::endpoints::subsets::TargetRef;
 use crate::metadata::{Metadata, OwnerReference};
+use crate::minimum_intervals::MinimumIntervals;
 use crate::object_reference::object_reference;
 use crate::service_pods::{ServicePods, endpoints_may_change};
 use crate::service_view::{HEADLESS_LABEL, IpFamily, ServiceView};
@@ -69,6 +70,12 @@ const MANAGER: &str = "endpointslice-controller.k8s.io";
 /// --concurrent-service-endpoint-syncs
 const WORKERS: usize = 5;
 
+/// The minimum interval between two reconciles of a service with many pods, for each of them.
+const INTERVAL_PER_POD: Duration = Duration::from_micros(200);
+
+/// So many ports of a service make its slices twice as large.
+const PORTS_LIKE_A_POD: usize = 10;
+
 /// The delay after the first failure of a service.
 pub(crate) const BACKOFF: Duration = Duration::from_secs(1);
 
@@ -80,6 +87,7 @@ struct State {
     slices: Slices,
     trigger_times: TriggerTimes,
     waiting: Arc<WaitingServices>,
+    intervals: MinimumIntervals,
 }
 
 /// The services that wait for a node to be registered, by the name of the node. An entry is removed
@@ -133,6 +141,7 @@ fn start(cx: &ControllerContext) {
         slices,
         trigger_times: TriggerTimes::default(),
         waiting: Arc::default(),
+        intervals: MinimumIntervals::new(cx.clock(), INTERVAL_PER_POD),
     };
     let waiting = Arc::clone(&state.waiting);
     let is_added = Predicate::custom(|event| matches!(event, ObjectEvent::Added { .. }));
@@ -153,10 +162,14 @@ fn start(cx: &ControllerContext) {
 async fn reconcile(request: Request, cx: Arc<State>) -> Result<Action, Failure> {
     let Some(service) = cx.service_pods.service(&request)? else {
         cx.trigger_times.remove(&request);
+        cx.intervals.forget(&request);
         return Ok(Action::Done);
     };
     if !service.has_managed_endpoints() {
         return Ok(Action::Done);
+    }
+    if let Some(delay) = cx.intervals.remaining(&request) {
+        return Ok(Action::RequeueAfter(delay));
     }
     let pods = cx.service_pods.pods_of(&service)?;
     let existing = cx.slices.of_service(&request)?;
@@ -174,6 +187,8 @@ async fn reconcile(request: Request, cx: Arc<State>) -> Result<Action, Failure> 
     changes.delete.extend(existing.into_iter().filter(|slice| !is_supported(slice)));
     changes.reuse_deleted(|slice| slice.is_owned_by("Service", &service.metadata.uid));
     let written = cx.write(&service, changes, trigger_time.as_ref()).await;
+    let size = pods.len() * (1 + service.spec.ports.len() / PORTS_LIKE_A_POD);
+    cx.intervals.restart(&request, size);
     let failure = match (written, missing) {
         (Ok(()), None) => return Ok(Action::Done),
         (Ok(()), Some(missing)) => {

@@ -23,8 +23,8 @@ use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
 use crate::endpoint_pod::EndpointPod;
 use crate::metadata::Metadata;
+use crate::minimum_intervals::MinimumIntervals;
 use crate::object_reference::object_reference;
-use crate::pauses::Pauses;
 use crate::service_pods::{ServicePods, endpoints_may_change};
 use crate::service_view::{HEADLESS_LABEL, IpFamily, ServiceView};
 use crate::trigger_time::{TriggerTimes, annotate};
@@ -57,8 +57,8 @@ pub(crate) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 /// The number of services that are reconciled at the same time. Upstream: --concurrent-endpoint-syncs
 const WORKERS: usize = 5;
 
-/// The shortest time between two writes of large endpoints, for each of their addresses.
-const PAUSE_FOR_EACH_ADDRESS: Duration = Duration::from_millis(1);
+/// The minimum interval between two writes of large endpoints, for each of their addresses.
+const INTERVAL_PER_ADDRESS: Duration = Duration::from_millis(1);
 
 /// `Endpoints`, with the fields that the controllers read.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -77,7 +77,7 @@ struct State {
     endpoints: Lister<EndpointsView>,
     trigger_times: TriggerTimes,
     /// Between two writes of the same endpoints.
-    pauses: Pauses,
+    intervals: MinimumIntervals,
 }
 
 fn start(cx: &ControllerContext) {
@@ -89,7 +89,7 @@ fn start(cx: &ControllerContext) {
         service_pods,
         endpoints: cx.manager.informer::<Endpoints>().lister(),
         trigger_times: TriggerTimes::default(),
-        pauses: Pauses::new(cx.clock(), PAUSE_FOR_EACH_ADDRESS),
+        intervals: MinimumIntervals::new(cx.clock(), INTERVAL_PER_ADDRESS),
     };
     let controller = Controller::for_::<Service>()
         .named(cx.name)
@@ -117,14 +117,14 @@ fn is_deleted_or_leftover(event: &ObjectEvent) -> bool {
 async fn reconcile(request: Request, cx: Arc<State>) -> Result<Action, Failure> {
     let Some(service) = cx.service_pods.service(&request)? else {
         cx.trigger_times.remove(&request);
-        cx.pauses.end(&request);
+        cx.intervals.forget(&request);
         cx.delete(&request).await?;
         return Ok(Action::Done);
     };
     if !service.has_managed_endpoints() {
         return Ok(Action::Done);
     }
-    if let Some(delay) = cx.pauses.rest(&request) {
+    if let Some(delay) = cx.intervals.remaining(&request) {
         return Ok(Action::RequeueAfter(delay));
     }
     let pods = cx.service_pods.pods_of(&service)?;
@@ -145,7 +145,7 @@ async fn reconcile(request: Request, cx: Arc<State>) -> Result<Action, Failure> 
         metadata.annotations.remove(OVER_CAPACITY);
     }
     cx.write(&service, &metadata, &subsets, exists).await?;
-    cx.pauses.begin(&request, subsets::count(&subsets));
+    cx.intervals.restart(&request, subsets::count(&subsets));
     Ok(Action::Done)
 }
 

@@ -1,4 +1,6 @@
-//! Metrics of components that are not reconcile functions, in Prometheus' text format.
+//! Metrics of components that are not reconcile functions, in Prometheus' text format. They are not
+//! those of the library `prometheus_client`, whose counters have family names other than Kubernetes',
+//! and whose histograms do not tell how many values they have.
 
 use std::fmt::{Display, Write};
 use std::sync::atomic::AtomicU64;

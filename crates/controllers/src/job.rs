@@ -46,7 +46,7 @@ use evaluation::Evaluation;
 use keel::Clock;
 use machinery::PolicyRule;
 use pods::PodCounts;
-use runtime::informer::{Indexer, Item};
+use runtime::informer::Item;
 use runtime::recorder::EventType;
 use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request, kube_client};
 use status::{Condition, JobStatus, SUCCESS_CRITERIA_MET, SUSPENDED};
@@ -99,7 +99,8 @@ fn start(cx: &ControllerContext) {
     let controller = Controller::for_::<Job>()
         .named(cx.name)
         .owns::<Pod>()
-        .watches::<Pod>(orphans(jobs.indexer()))
+        .watches::<Pod>(adoption::adopters(jobs.indexer()))
+        .watches::<Pod>(tracked_orphans())
         .workers(WORKERS)
         .reconcile(reconcile, context);
     cx.manager.add(controller);
@@ -125,35 +126,11 @@ fn tracked_key(pod: &Item) -> Option<Request> {
     }
 }
 
-/// Maps a pod without a controller to the Jobs that select it, and to the key of the namespace if
-/// it has the finalizer.
-fn orphans(jobs: &Arc<Indexer>) -> Mapper {
-    #[derive(Deserialize)]
-    struct Selecting {
-        spec: Spec,
-    }
-    #[derive(Deserialize)]
-    struct Spec {
-        #[serde(default)]
-        selector: serde_json::Value,
-    }
-    let jobs = Arc::clone(jobs);
-    Mapper::custom(move |pod| {
-        let Ok(Owned { metadata }) = pod.decode() else { return Vec::new() };
-        if metadata.controller().is_some() {
-            return Vec::new();
-        }
-        let selects = |job: &Item| {
-            let selector = job.decode::<Selecting>().ok().map(|it| it.spec.selector);
-            let selector =
-                selector.and_then(|it| machinery::selector::LabelSelector::from_value(&it).ok());
-            selector
-                .is_some_and(|it| it.matches(|key| metadata.labels.get(key).map(String::as_str)))
-        };
-        let jobs = jobs.list_namespace(pod.namespace());
-        let selecting = jobs.iter().filter(|job| selects(job)).map(|job| job.key().clone());
-        let is_tracked = metadata.finalizers.iter().any(|it| it == TRACKING_FINALIZER);
-        selecting.chain(is_tracked.then(|| Request::new(pod.namespace(), ""))).collect()
+/// Maps a pod without a controller that has the finalizer to the key of its namespace.
+fn tracked_orphans() -> Mapper {
+    Mapper::custom(|pod| {
+        let key = adoption::is_orphan(pod).then(|| tracked_key(pod)).flatten();
+        key.into_iter().collect()
     })
 }
 

@@ -20,7 +20,7 @@ mod exposition;
 mod metadata;
 mod pod_view;
 mod slow_start;
-mod pauses;
+mod minimum_intervals;
 mod pod_control;
 mod adoption;
 mod workload;

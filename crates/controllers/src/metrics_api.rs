@@ -10,7 +10,8 @@
 //! ```
 //!
 //! The controller `resource-metrics-controller` gives it the caches of pods and nodes, and creates
-//! the `APIService` when it starts, if there is none. So a user's own `APIService` replaces it.
+//! the `APIService` when there is none: at once when it starts, and some seconds after a user has
+//! deleted it. So a user's own `APIService` replaces it for as long as that exists.
 //!
 //! Reads pods and nodes. Writes that `APIService`. See [`usage`] for the numbers.
 
@@ -18,7 +19,9 @@ mod openapi;
 mod table;
 pub(crate) mod usage;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
@@ -31,9 +34,10 @@ use tokio::sync::mpsc;
 use crate::api_requests;
 use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
-use keel::Offload;
+use keel::{Clock, ClockInstant, Offload};
 use machinery::PolicyRule;
 use machinery::selector::LabelSelector;
+use runtime::informer::ObjectEvent;
 use runtime::{Action, Client, Controller, Failure, Lister, Predicate, Request};
 use usage::UsageSource;
 
@@ -169,10 +173,35 @@ fn failure(code: u16, reason: &str, message: &str) -> Response<Bytes> {
     json_response(code, &status)
 }
 
-/// Creates the `APIService` once.
+/// The time after the deletion of the `APIService`, in which a user may create another one.
+const RESTORE_DELAY: Duration = Duration::from_secs(5);
+
+/// Creates the `APIService`.
 struct Registration {
     client: Client,
     api_services: Lister<Value>,
+    clock: Clock,
+    was_registered: AtomicBool,
+    /// When it was found to be missing.
+    missing_since: Mutex<Option<ClockInstant>>,
+}
+
+impl Registration {
+    /// The rest of the delay, counted from the first call without an `APIService`. There is none when
+    /// the plane starts.
+    fn rest_of_delay(&self) -> Duration {
+        if !self.was_registered.load(Ordering::Relaxed) {
+            return Duration::ZERO;
+        }
+        let mut missing_since = self.missing_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = missing_since.get_or_insert_with(|| self.clock.instant());
+        RESTORE_DELAY.saturating_sub(self.clock.elapsed_since(since))
+    }
+
+    fn registered(&self) {
+        self.was_registered.store(true, Ordering::Relaxed);
+        *self.missing_since.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 fn start(cx: &ControllerContext) {
@@ -187,14 +216,19 @@ fn start(cx: &ControllerContext) {
     let registration = Registration {
         client: cx.client.clone(),
         api_services: cx.manager.informer::<APIService>().lister(),
+        clock: cx.clock().clone(),
+        was_registered: AtomicBool::new(false),
+        missing_since: Mutex::default(),
     };
-    let (sender, once) = mpsc::channel(1);
+    let (sender, at_start) = mpsc::channel(1);
     let _ = sender.try_send(Request::new("", API_SERVICE));
+    let is_deletion = |event: &ObjectEvent| {
+        matches!(event, ObjectEvent::Deleted { .. }) && event.item().name() == API_SERVICE
+    };
     let controller = Controller::for_::<APIService>()
         .named(cx.name)
-        // Only at the start: a user may delete or replace it.
-        .when(Predicate::everything().not())
-        .channel(once)
+        .when(Predicate::custom(is_deletion))
+        .channel(at_start)
         .workers(1)
         .reconcile(register, registration);
     cx.manager.add(controller);
@@ -202,7 +236,12 @@ fn start(cx: &ControllerContext) {
 
 async fn register(request: Request, cx: Arc<Registration>) -> Result<Action, Failure> {
     if cx.api_services.indexer().get(&request).is_some() {
+        cx.registered();
         return Ok(Action::Done);
+    }
+    let delay = cx.rest_of_delay();
+    if !delay.is_zero() {
+        return Ok(Action::RequeueAfter(delay));
     }
     let (namespace, name) = MetricsApi::SERVICE;
     let object = json!({
@@ -219,7 +258,10 @@ async fn register(request: Request, cx: Arc<Registration>) -> Result<Action, Fai
     let path = "/apis/apiregistration.k8s.io/v1/apiservices";
     match api_requests::create::<Value>(&cx.client, path, &object).await {
         Err(error) if !api_requests::has_code(&error, 409) => Err(error.into()),
-        _ => Ok(Action::Done),
+        _ => {
+            cx.registered();
+            Ok(Action::Done)
+        }
     }
 }
 

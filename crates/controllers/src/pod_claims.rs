@@ -97,7 +97,7 @@ impl PodClaims {
         Self(pods)
     }
 
-    /// The pods that use a claim.
+    /// The pods that use a claim. A pod that cannot be decoded is not in the index, either.
     pub(crate) fn pods_of(&self, namespace: &str, claim: &str) -> Vec<ClaimingPod> {
         let found = self.0.indexer().by_index(POD_CLAIM_INDEX, &format!("{namespace}/{claim}"));
         found.unwrap_or_default().iter().filter_map(|item| item.decode().ok()).collect()

@@ -47,6 +47,7 @@ pub(crate) fn add(cx: &ControllerContext) {
     cx.manager.informer::<Pod>().indexer().add_index(INDEX, values);
 }
 
+/// A pod that cannot be decoded has no values: no controller of nodes could do anything with it.
 fn values(item: &Item) -> Vec<String> {
     let pod: IndexedPod = item.decode().unwrap_or_default();
     let mut values = Vec::with_capacity(2);

@@ -24,16 +24,15 @@ use crate::api_requests;
 use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
 use crate::metadata::{Metadata, OwnerReference};
-use crate::pauses::Pauses;
+use crate::minimum_intervals::MinimumIntervals;
 use crate::pod_control::{PodControl, PodOwner};
 use crate::pod_view::PodView;
 use keel::Clock;
 use machinery::PolicyRule;
 use machinery::selector::LabelSelector;
-use runtime::informer::{Indexer, Item};
 use runtime::kube_core::Resource;
 use runtime::{
-    Action, CONTROLLER_INDEX, Client, Controller, Failure, Lister, Mapper, Request, kube_client,
+    Action, CONTROLLER_INDEX, Client, Controller, Failure, Lister, Request, kube_client,
 };
 use status::SetStatus;
 use view::SetView;
@@ -103,8 +102,8 @@ const REPLICATION: SetKind = SetKind {
     counts_terminating: false,
 };
 
-/// The shortest time between two reconciles of a large set, for each of its pods.
-const PAUSE_FOR_EACH_POD: Duration = Duration::from_micros(50);
+/// The minimum interval between two reconciles of a large set, for each of its pods.
+const INTERVAL_PER_POD: Duration = Duration::from_micros(50);
 
 struct Context {
     kind: &'static SetKind,
@@ -113,7 +112,7 @@ struct Context {
     client: Client,
     pod_control: PodControl,
     clock: Clock,
-    pauses: Pauses,
+    intervals: MinimumIntervals,
 }
 
 fn start<K>(cx: &ControllerContext, kind: &'static SetKind)
@@ -131,42 +130,25 @@ where
         client: cx.client.clone(),
         pod_control: PodControl { client: cx.client.clone(), recorder },
         clock: cx.clock().clone(),
-        pauses: Pauses::new(cx.clock(), PAUSE_FOR_EACH_POD),
+        intervals: MinimumIntervals::new(cx.clock(), INTERVAL_PER_POD),
     };
     let controller = Controller::for_::<K>()
         .named(cx.name)
         .owns::<Pod>()
-        .watches::<Pod>(adopters(sets.indexer()))
+        .watches::<Pod>(adoption::adopters_by(sets.indexer(), view::read_selector))
         .workers(WORKERS)
         .reconcile(reconcile, context);
     cx.manager.add(controller);
 }
 
-/// Maps a pod without a controller to the sets that select it.
-fn adopters(sets: &Arc<Indexer>) -> Mapper {
-    let sets = Arc::clone(sets);
-    Mapper::custom(move |pod| {
-        if sets.is_empty() || !adoption::is_orphan(pod) {
-            return Vec::new();
-        }
-        let labels = pod.labels();
-        let selects = |set: &Item| {
-            let selector = set.decode::<SetView>().ok().and_then(|it| it.selector().ok());
-            selector.is_some_and(|it| it.matches(|key| labels.get(key).map(String::as_str)))
-        };
-        let sets = sets.list_namespace(pod.namespace());
-        sets.iter().filter(|set| selects(set)).map(|set| set.key().clone()).collect()
-    })
-}
-
 async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
     let Some(set) = cx.sets.shared_key(&request)? else {
-        cx.pauses.end(&request);
+        cx.intervals.forget(&request);
         return Ok(Action::Done);
     };
     // A new spec does not wait.
     if set.status.is_current(&set)
-        && let Some(delay) = cx.pauses.rest(&request)
+        && let Some(delay) = cx.intervals.remaining(&request)
     {
         return Ok(Action::RequeueAfter(delay));
     }
@@ -180,7 +162,8 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
         let wanted = set.replicas();
         let active = pods.iter().filter(|pod| pod.is_active()).count();
         if active != wanted {
-            failed = cx.manage(&set, &owner, &pods, wanted).await.err();
+            let related = if active > wanted { cx.pods_of_related_sets(&set)? } else { Vec::new() };
+            failed = cx.manage(&set, &owner, &pods, &related).await.err();
             // The cache shows what was created and deleted.
             pods = cx.claim_pods(&set, &owner, &selector).await?;
             let now_active = pods.iter().filter(|pod| pod.is_active()).count();
@@ -197,7 +180,7 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
     if is_unfinished {
         return Ok(Action::RequeueAfter(Duration::ZERO));
     }
-    cx.pauses.begin(&request, pods.len());
+    cx.intervals.restart(&request, pods.len());
     Ok(match status::next_availability(&set, &pods, &cx.clock) {
         Some(delay) => Action::RequeueAfter(delay),
         None => Action::Done,
@@ -222,14 +205,16 @@ impl Context {
         claimer.claim_if(&self.pods, |pod| !pod.is_finished()).await
     }
 
-    /// Creates or deletes pods, at most [`BURST`].
+    /// Creates or deletes pods, at most [`BURST`]. Of the surplus, those are deleted first that share
+    /// their node with `related` pods.
     async fn manage(
         &self,
         set: &SetView,
         owner: &PodOwner<'_>,
         pods: &[Arc<PodView>],
-        wanted: usize,
+        related: &[Arc<PodView>],
     ) -> Result<(), kube_client::Error> {
+        let wanted = set.replicas();
         let active: Vec<&Arc<PodView>> = pods.iter().filter(|pod| pod.is_active()).collect();
         if active.len() < wanted {
             let missing = (wanted - active.len()).min(BURST);
@@ -237,22 +222,19 @@ impl Context {
             return self.pod_control.create_all(owner, &pod, missing).await;
         }
         let surplus = (active.len() - wanted).min(BURST);
-        let related = self.pods_of_related_sets(set);
-        let doomed = deletion_order::choose(active, &related, surplus, &self.clock);
-        self.pod_control.delete_all(owner, doomed.iter().map(|pod| &pod.metadata)).await
+        let to_delete = deletion_order::choose(active, related, surplus, &self.clock);
+        self.pod_control.delete_all(owner, to_delete.iter().map(|pod| &pod.metadata)).await
     }
 
     /// The active pods of all sets with the same controller, such as those of one Deployment.
-    fn pods_of_related_sets(&self, set: &SetView) -> Vec<Arc<PodView>> {
-        let Some(controller) = set.metadata.controller() else { return Vec::new() };
-        let sets = self.sets.indexer().by_index(CONTROLLER_INDEX, &controller.uid);
+    fn pods_of_related_sets(&self, set: &SetView) -> Result<Vec<Arc<PodView>>, Failure> {
+        let Some(controller) = set.metadata.controller() else { return Ok(Vec::new()) };
         let mut pods = Vec::new();
-        for set in sets.unwrap_or_default() {
-            if let Ok(listed) = self.pods.shared_by_index(CONTROLLER_INDEX, set.uid()) {
-                pods.extend(listed.objects.into_iter().filter(|pod| pod.is_active()));
-            }
+        for set in self.sets.indexer().by_index(CONTROLLER_INDEX, &controller.uid)? {
+            let listed = self.pods.shared_by_index(CONTROLLER_INDEX, set.uid())?;
+            pods.extend(listed.objects.into_iter().filter(|pod| pod.is_active()));
         }
-        pods
+        Ok(pods)
     }
 
     async fn write_status(&self, set: &SetView, status: &SetStatus) -> Result<(), Failure> {

@@ -5,7 +5,8 @@
 //!
 //! assert!(Selection::parse(&["none"]).is_ok());
 //! let unknown = Selection::parse(&["*", "-daemonsets"]).unwrap_err();
-//! assert!(unknown.to_string().starts_with("there is no controller \"daemonsets\""));
+//! let message = unknown.to_string();
+//! assert!(message.starts_with("there is no controller \"daemonsets\" (did you mean \"daemonset\"?)"));
 //! ```
 
 use crate::controller_table::{CONTROLLERS, ControllerDescriptor};
@@ -31,7 +32,11 @@ pub struct Selection {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadSelection {
     /// A name that no controller has.
-    #[error("there is no controller {0:?}; the controllers are {names}", names = all_names().join(", "))]
+    #[error(
+        "there is no controller {0:?}{suggestion}; the controllers are {names}",
+        suggestion = nearest(.0).map(|it| format!(" (did you mean {it:?}?)")).unwrap_or_default(),
+        names = all_names().join(", ")
+    )]
     Unknown(String),
     /// Controllers are turned off, but none on.
     #[error("{0:?} turns off a controller, but none is on: use \"*,{0}\"")]
@@ -115,6 +120,17 @@ fn all_names() -> Vec<&'static str> {
     names
 }
 
+/// The name or alias that is most similar to a word, if any is.
+fn nearest(word: &str) -> Option<&'static str> {
+    let names = all_names().into_iter();
+    let names = names.flat_map(|name| [Some(name), name.strip_suffix("-controller")]).flatten();
+    let aliases = CONTROLLERS.iter().flat_map(|controller| controller.aliases).copied();
+    let with_distance = names.chain(aliases).map(|it| (strsim::damerau_levenshtein(word, it), it));
+    // A third of the letters may be wrong.
+    let is_similar = |(distance, name): &(usize, &str)| distance * 3 <= name.len();
+    with_distance.filter(is_similar).min().map(|(_, name)| name)
+}
+
 fn find_in_server(name: &str) -> Option<&'static str> {
     let is_named =
         |known: &&&str| **known == name || known.strip_suffix("-controller") == Some(name);
@@ -146,6 +162,16 @@ mod tests {
             assert_eq!(error(&items), "\"none\" cannot stand beside other controllers");
         }
         assert!(Selection::parse(&["none", "-resourcequota"]).unwrap().is_empty());
+        for (unknown, suggestion) in [
+            ("daemonsets", " (did you mean \"daemonset\"?)"),
+            ("-resource-quota", " (did you mean \"resourcequota\"?)"),
+            ("nosuch", ""),
+        ] {
+            let name = unknown.trim_start_matches('-');
+            let start =
+                format!("there is no controller {name:?}{suggestion}; the controllers are ");
+            assert!(error(&[unknown]).starts_with(&start), "{}", error(&[unknown]));
+        }
         assert!(!Selection::parse(&["job", "-daemonset"]).unwrap().includes("daemonset"));
     }
 }

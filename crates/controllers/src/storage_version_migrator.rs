@@ -30,7 +30,7 @@ use serde_json::json;
 use crate::api_requests::{self, has_code, message};
 use crate::controller_context::ControllerContext;
 use crate::controller_table::ControllerDescriptor;
-use crate::resource_discovery::{ApiResource, ResourceDiscovery};
+use crate::resource_discovery::{ApiResource, DiscoveredResources, ResourceDiscovery};
 use crate::time;
 use keel::Clock;
 use machinery::PolicyRule;
@@ -79,14 +79,6 @@ struct Migrator {
     migrations: Lister<StorageVersionMigration>,
     discovery: ResourceDiscovery,
     clock: Clock,
-}
-
-/// The end of a migration.
-enum MigrationError {
-    /// It is tried again.
-    Transient(kube_client::Error),
-    /// It is over.
-    Permanent(kube_client::Error),
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -144,7 +136,7 @@ async fn reconcile(request: Request, cx: Arc<Migrator>) -> Result<Action, Failur
     if is_finished(&migration) {
         return Ok(Action::Done);
     }
-    let Some(resource) = cx.find_resource(&migration).await else {
+    let Some(resource) = cx.find_resource(&migration).await? else {
         let created = migration.metadata.creation_timestamp.as_ref();
         if created.is_none_or(|it| time::since(&cx.clock, it) < DISCOVERY_TIME) {
             return Ok(Action::RequeueAfter(DISCOVERY_INTERVAL));
@@ -161,7 +153,10 @@ async fn reconcile(request: Request, cx: Arc<Migrator>) -> Result<Action, Failur
         return cx.fail(migration, &message).await;
     }
     if resource_version(&migration).is_empty() {
-        let latest = cx.list(&resource, 1, "").await?.metadata.resource_version;
+        let latest = match cx.list(&resource, 1, "").await {
+            Ok(list) => list.metadata.resource_version,
+            Err(error) => return cx.end(migration, error).await,
+        };
         migration.status.get_or_insert_default().resource_version = Some(latest);
         migration = cx.update_status(migration).await?;
     }
@@ -176,26 +171,34 @@ async fn reconcile(request: Request, cx: Arc<Migrator>) -> Result<Action, Failur
             cx.update_status(migration).await?;
             Ok(Action::Done)
         }
-        Err(MigrationError::Transient(error)) => Err(error.into()),
-        Err(MigrationError::Permanent(error)) => {
-            let text = format!("migration encountered unhandled error: {}", message(&error));
-            cx.fail(migration, &text).await
-        }
+        Err(error) => cx.end(migration, error).await,
     }
 }
 
 impl Migrator {
-    /// The resource of a migration in its preferred version.
-    async fn find_resource(&self, migration: &StorageVersionMigration) -> Option<Arc<ApiResource>> {
-        let wanted = &migration.spec.as_ref()?.resource;
-        let find = |discovered: &crate::resource_discovery::DiscoveredResources| {
+    /// The resource of a migration in its preferred version, if it exists.
+    async fn find_resource(
+        &self,
+        migration: &StorageVersionMigration,
+    ) -> Result<Option<Arc<ApiResource>>, Failure> {
+        let Some(wanted) = migration.spec.as_ref().map(|spec| &spec.resource) else {
+            return Ok(None);
+        };
+        let find = |discovered: &DiscoveredResources| {
             let mut preferred = discovered.preferred();
             preferred.find(|it| it.group == wanted.group && it.plural == wanted.resource).cloned()
         };
-        match find(&self.discovery.discovered()) {
-            Some(found) => Some(found),
-            None => find(&*self.discovery.refresh().await.ok()?),
+        if let Some(found) = find(&self.discovery.discovered()) {
+            return Ok(Some(found));
         }
+        let discovered = self.discovery.refresh().await?;
+        let found = find(&discovered);
+        // The resource may be one of a group whose resources are not known.
+        if found.is_none() && discovered.failed_groups().contains(wanted.group.as_str()) {
+            let message = discovered.failure_message().unwrap_or_default();
+            return Err(Failure::transient(message));
+        }
+        Ok(found)
     }
 
     /// Writes all objects that have not changed since `resource_version`.
@@ -203,11 +206,10 @@ impl Migrator {
         &self,
         resource: &ApiResource,
         resource_version: &str,
-    ) -> Result<(), MigrationError> {
+    ) -> Result<(), kube_client::Error> {
         let mut continue_ = String::new();
         loop {
-            let page = self.list(resource, PAGE, &continue_).await;
-            let MetadataList { metadata, items } = page.map_err(MigrationError::Transient)?;
+            let MetadataList { metadata, items } = self.list(resource, PAGE, &continue_).await?;
             let unchanged = items.into_iter().map(|it| it.metadata);
             let unchanged =
                 unchanged.filter(|it| !is_later(&it.resource_version, resource_version));
@@ -229,7 +231,7 @@ impl Migrator {
         &self,
         resource: &ApiResource,
         object: ListedMetadata,
-    ) -> Result<(), MigrationError> {
+    ) -> Result<(), kube_client::Error> {
         let path = resource.object_path(&object.namespace, &object.name);
         let path = format!("{path}?fieldManager={NAME}");
         let nothing = json!({
@@ -242,8 +244,7 @@ impl Migrator {
         match applied.await {
             Ok(_) => Ok(()),
             Err(error) if has_code(&error, 409) || has_code(&error, 404) => Ok(()),
-            Err(error) if is_transient(&error) => Err(MigrationError::Transient(error)),
-            Err(error) => Err(MigrationError::Permanent(error)),
+            Err(error) => Err(error),
         }
     }
 
@@ -260,6 +261,24 @@ impl Migrator {
             .header(ACCEPT, metadata)
             .body(Vec::new());
         self.reader.request(request.map_err(kube_client::Error::HttpError)?).await
+    }
+
+    /// After an error, the migration is tried again, or has failed.
+    async fn end(
+        &self,
+        migration: StorageVersionMigration,
+        error: kube_client::Error,
+    ) -> Result<Action, Failure> {
+        if is_transient(&error) {
+            return Err(error.into());
+        }
+        // Objects that are missing do not end a migration, so the resource is not served any more.
+        if has_code(&error, 404) {
+            self.discovery.refresh().await?;
+            return Ok(Action::RequeueAfter(DISCOVERY_INTERVAL));
+        }
+        let text = format!("migration encountered unhandled error: {}", message(&error));
+        self.fail(migration, &text).await
     }
 
     async fn fail(
@@ -331,10 +350,11 @@ fn is_later(a: &str, b: &str) -> bool {
     (a.len(), a) > (b.len(), b)
 }
 
-/// Whether a request may succeed later. Upstream: isRetriableError
+/// Whether a request may succeed later; also a list from its beginning after its continue token has
+/// expired (410). Upstream: isRetriableError
 fn is_transient(error: &kube_client::Error) -> bool {
     match error {
-        kube_client::Error::Api(status) => matches!(status.code, 429 | 500 | 503 | 504),
+        kube_client::Error::Api(status) => matches!(status.code, 410 | 429 | 500 | 503 | 504),
         _ => true,
     }
 }

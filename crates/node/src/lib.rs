@@ -29,6 +29,8 @@ mod pod_addresses;
 mod pod_admission;
 mod pod_annotations;
 mod pod_events;
+mod pod_files;
+mod pod_config;
 mod pod_controller;
 mod stages;
 mod text_reader;

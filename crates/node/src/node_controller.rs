@@ -16,7 +16,7 @@ use crate::node_object;
 use crate::node_view::{NodeView, index_of};
 use crate::requests;
 use crate::simulated_nodes::{NODE_INDEX, SimulatedNodesOptions};
-use crate::stages::{Played, StagedKind, Stages};
+use crate::stages::{StageOutcome, StagedKind, Stages};
 use crate::time;
 use keel::Timestamp;
 use runtime::informer::Indexer;
@@ -25,6 +25,8 @@ use runtime::{Action, Client, Failure, Lister, Request};
 const LEASE_PERIOD: Duration = Duration::from_secs(10);
 /// 4 % of the period, as for kubelets, so that the renewals of many nodes do not coincide.
 const LEASE_JITTER_MILLIS: u64 = 400;
+/// The time until a renewal that met another write is repeated.
+const LEASE_RETRY: Duration = Duration::from_secs(1);
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
 /// The context of [`reconcile`].
@@ -73,9 +75,9 @@ pub(crate) async fn reconcile(request: Request, cx: Arc<NodeContext>) -> Result<
     }
     let renewal = cx.renew_lease(&node).await?;
     let Some(item) = cx.nodes.indexer().get(&request) else { return Ok(Action::Requeue) };
-    let next = match cx.stages.play(StagedKind::Node, &item, &cx.functions(name)).await? {
-        Played::Staged(wait) => wait.unwrap_or(renewal),
-        Played::Nothing => {
+    let next = match cx.stages.apply(StagedKind::Node, &item, &cx.functions(name)).await? {
+        StageOutcome::Staged(wait) => wait.unwrap_or(renewal),
+        StageOutcome::NotStaged => {
             cx.update_status(&node).await?;
             renewal
         }
@@ -144,6 +146,10 @@ impl NodeContext {
             Err(error) if requests::has_code(&error, 404) => {
                 let lease = node_object::lease(name, &node.metadata.uid, now);
                 requests::unless_outdated(requests::create(&self.client, LEASES, &lease).await)?;
+            }
+            Err(error) if requests::has_code(&error, 409) => {
+                tracing::debug!(%error, "the lease of a node was changed by others meanwhile");
+                return Ok(LEASE_RETRY);
             }
             renewed => renewed?,
         }

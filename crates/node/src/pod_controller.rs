@@ -2,7 +2,7 @@
 //!
 //! It promises that each pod has the status of [`pod_lifecycle`](crate::pod_lifecycle) at the time of
 //! the plane's clock, by one write for each change, and that a deleted pod ends and is removed. It
-//! reads Pods and Nodes, and writes the status of Pods, deletes Pods, and records
+//! reads Pods and Nodes, the [`ConfigMap`s and Secrets](crate::pod_config) of pods that start, and writes the status of Pods, deletes Pods, and records
 //! [Events](crate::pod_events) about their containers.
 
 use std::sync::{Arc, Once};
@@ -15,12 +15,14 @@ use crate::node_object;
 use crate::node_view::NodeView;
 use crate::pod_addresses::PodAddresses;
 use crate::pod_admission::{self, Admission, Rejection};
+use crate::pod_config::{Checked, PodConfig};
 use crate::pod_events::PodEvents;
+use crate::pod_files;
 use crate::pod_lifecycle::{PodLifecycle, Progress};
 use crate::pod_plan::PodPlan;
 use crate::pod_view::{PodCondition, PodStatus, PodView};
 use crate::requests;
-use crate::stages::{Played, StagedKind, Stages};
+use crate::stages::{StageOutcome, StagedKind, Stages};
 use crate::time;
 use keel::Clock;
 use runtime::{Action, Client, Failure, Lister, Request};
@@ -36,6 +38,7 @@ pub(crate) struct PodContext {
     pub addresses: Arc<PodAddresses>,
     pub events: PodEvents,
     pub node_files: NodeFiles,
+    pub config: PodConfig,
     /// Records the addresses of the pods that exist at the start.
     pub existing: Once,
     pub stages: Arc<Stages>,
@@ -47,6 +50,7 @@ pub(crate) async fn reconcile(request: Request, cx: Arc<PodContext>) -> Result<A
     let Some(item) = cx.pods.indexer().get(&request) else {
         cx.addresses.release(&request);
         cx.stages.forget(&request);
+        cx.config.forget(&request);
         return Ok(Action::Done);
     };
     let pod: PodView = item.decode()?;
@@ -57,8 +61,8 @@ pub(crate) async fn reconcile(request: Request, cx: Arc<PodContext>) -> Result<A
     let Some(node) = node.filter(|node| node.is_managed(cx.count)) else {
         return Ok(Action::Done);
     };
-    let played = cx.stages.play(StagedKind::Pod, &item, &cx.functions(&request, &node)).await?;
-    if let Played::Staged(Some(wait)) = played {
+    let outcome = cx.stages.apply(StagedKind::Pod, &item, &cx.functions(&request, &node)).await?;
+    if let StageOutcome::Staged(Some(wait)) = outcome {
         return Ok(Action::RequeueAfter(wait));
     }
     if pod.metadata.deletion_timestamp.is_some() {
@@ -67,7 +71,8 @@ pub(crate) async fn reconcile(request: Request, cx: Arc<PodContext>) -> Result<A
         }
         return cx.end(&pod).await;
     }
-    let is_staged = played != Played::Nothing || cx.stages.replaces(StagedKind::Pod, "pod-ready");
+    let is_staged =
+        outcome != StageOutcome::NotStaged || cx.stages.replaces(StagedKind::Pod, "pod-ready");
     if pod.is_finished() || is_staged {
         return Ok(Action::Done);
     }
@@ -130,11 +135,13 @@ impl PodContext {
                 Admission::RejectedAfter(wait) => return Ok(Action::RequeueAfter(wait)),
             }
         }
-        let plan = if self.stages.replaces(StagedKind::Pod, "pod-complete") {
+        let Checked { missing, is_new, retry_after } = self.config.check(request, pod).await?;
+        let mut plan = if self.stages.replaces(StagedKind::Pod, "pod-complete") {
             PodPlan::of_annotations(pod)
         } else {
             PodPlan::of(pod, &self.node_files)
         };
+        plan.missing = missing;
         let lifecycle = PodLifecycle::new(pod, &plan, self.clock.now());
         let Progress { mut status, wake_after } = lifecycle.advance();
         if status.host_ip.is_empty() {
@@ -156,6 +163,11 @@ impl PodContext {
             self.events.report_wrong_annotations(pod);
         }
         self.events.report(pod, &status);
+        if is_new {
+            self.events.report_missing(pod, &plan.missing);
+        }
+        let next_file = pod_files::add(pod, &plan, &status, &self.node_files, self.clock.now());
+        let wake_after = wake_after.into_iter().chain(next_file).chain(retry_after).min();
         Ok(wake_after.map_or(Action::Done, Action::RequeueAfter))
     }
 
@@ -184,6 +196,7 @@ impl PodContext {
         if !pod.is_finished() {
             match PodLifecycle::new(pod, &plan, self.clock.now()).terminate() {
                 Ok(status) => {
+                    pod_files::add(pod, &plan, &status, &self.node_files, self.clock.now());
                     self.write(pod, &status).await?;
                     self.events.report_stop(pod);
                 }

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::pod_annotations;
+use crate::pod_config::Missing;
 use crate::pod_view::{ContainerStatus, PodStatus, PodView};
 use keel::{Clock, Timestamp};
 use runtime::recorder::{EventType, Recorder};
@@ -55,8 +56,7 @@ impl PodEvents {
             }
         }
         if next.reason != pod.status.reason {
-            let regarding = reference(pod, None);
-            self.recorder.record_about(regarding, EventType::Normal, &next.reason, &next.message);
+            self.record(pod, None, EventType::Normal, &next.reason, &next.message);
         }
     }
 
@@ -70,8 +70,8 @@ impl PodEvents {
         let old_id = old.map(|old| old.container_id.as_str()).unwrap_or_default();
         if new.container_id != old_id && self.may_record(3) {
             let record = |reason: &str, message: &str| {
-                let regarding = reference(pod, Some((field, &new.name)));
-                self.recorder.record_about(regarding, EventType::Normal, reason, message);
+                let container = Some((field, new.name.as_str()));
+                self.record(pod, container, EventType::Normal, reason, message);
             };
             record(
                 "Pulled",
@@ -91,8 +91,8 @@ impl PodEvents {
                 "Back-off restarting failed container {} in pod {}_{}({})",
                 new.name, metadata.name, metadata.namespace, metadata.uid
             );
-            let regarding = reference(pod, Some((field, &new.name)));
-            self.recorder.record_about(regarding, EventType::Warning, "BackOff", &message);
+            let container = Some((field, new.name.as_str()));
+            self.record(pod, container, EventType::Warning, "BackOff", &message);
         }
     }
 
@@ -100,24 +100,50 @@ impl PodEvents {
     pub(crate) fn report_stop(&self, pod: &PodView) {
         for status in &pod.status.container_statuses {
             if status.state.running.is_some() && self.may_record(1) {
-                let regarding = reference(pod, Some(("containers", &status.name)));
+                let container = Some(("containers", status.name.as_str()));
                 let message = format!("Stopping container {}", status.name);
-                self.recorder.record_about(regarding, EventType::Normal, "Killing", &message);
+                self.record(pod, container, EventType::Normal, "Killing", &message);
             }
         }
     }
 
     /// Records that a pod was rejected.
     pub(crate) fn report_rejection(&self, pod: &PodView, reason: &str, message: &str) {
-        self.recorder.record_about(reference(pod, None), EventType::Warning, reason, message);
+        self.record(pod, None, EventType::Warning, reason, message);
+    }
+
+    /// Records what a pod cannot start without.
+    pub(crate) fn report_missing(&self, pod: &PodView, missing: &Missing) {
+        if let Some((volume, why)) = &missing.volume {
+            let message = format!("MountVolume.SetUp failed for volume {volume:?} : {why}");
+            self.record(pod, None, EventType::Warning, "FailedMount", &message);
+        }
+        for (name, why) in &missing.containers {
+            let is_init = pod.spec.init_containers.iter().any(|it| it.name == *name);
+            let field = if is_init { "initContainers" } else { "containers" };
+            let (container, message) = (Some((field, name.as_str())), format!("Error: {why}"));
+            self.record(pod, container, EventType::Warning, "Failed", &message);
+        }
     }
 
     /// Records which annotations of a pod are wrong, and therefore ignored.
     pub(crate) fn report_wrong_annotations(&self, pod: &PodView) {
         for problem in pod_annotations::problems(pod) {
-            let (warning, reason) = (EventType::Warning, "InvalidAnnotation");
-            self.recorder.record_about(reference(pod, None), warning, reason, &problem);
+            self.record(pod, None, EventType::Warning, "InvalidAnnotation", &problem);
         }
+    }
+
+    /// Records an event about a pod, or one of its containers, which is in a field of the spec.
+    fn record(
+        &self,
+        pod: &PodView,
+        container: Option<(&str, &str)>,
+        event_type: EventType,
+        reason: &str,
+        message: &str,
+    ) {
+        let (host, regarding) = (&pod.spec.node_name, reference(pod, container));
+        self.recorder.record_from(host, regarding, event_type, reason, message);
     }
 
     /// Takes this number of events from the budget, if it has them.

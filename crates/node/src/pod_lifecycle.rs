@@ -12,6 +12,7 @@
 
 use std::time::Duration;
 
+use crate::commands;
 use crate::pod_conditions;
 use crate::pod_plan::PodPlan;
 use crate::pod_view::{Container, ContainerState, ContainerStatus, PodStatus, PodView, Terminated};
@@ -58,8 +59,9 @@ impl<'a> PodLifecycle<'a> {
         if deadline.is_some_and(|deadline| self.has_passed(&start, deadline)) {
             return Progress { status: self.exceeded(), wake_after: None };
         }
-        let is_created =
-            self.plan.waiting.is_none() && self.has_passed(&start, self.plan.start_after);
+        let is_created = self.plan.waiting.is_none()
+            && self.plan.missing.volume.is_none()
+            && self.has_passed(&start, self.plan.start_after);
         let spec = &self.pod.spec;
         let (init, is_initialized) = self.init_containers(is_created);
         status.init_container_statuses = init;
@@ -73,14 +75,14 @@ impl<'a> PodLifecycle<'a> {
             _ if has_failed => "Failed",
             Some(codes) if codes.iter().all(|code| *code == 0) => "Succeeded",
             Some(_) => "Failed",
-            None if is_initialized => "Running",
+            None if is_initialized && !status.container_statuses.iter().any(never_ran) => "Running",
             None => "Pending",
         };
         phase.clone_into(&mut status.phase);
         let is_finished = phase == "Succeeded" || phase == "Failed";
         if is_finished {
             self.wake_after = None;
-            self.end_sidecars(&mut status, 0);
+            self.end_sidecars(&mut status, |_| 0);
         }
         pod_conditions::set_all(&mut status, spec, is_created && !is_finished, &self.now_text);
         Progress { status, wake_after: self.wake_after }
@@ -124,10 +126,10 @@ impl<'a> PodLifecycle<'a> {
         let containers = self.pod.spec.containers.iter();
         let statuses = containers.map(|container| {
             let status = known(&self.pod.status.container_statuses, container);
-            self.killed(status.unwrap_or_else(|| new_status(container, "")))
+            self.killed(container, status.unwrap_or_else(|| new_status(container, "")))
         });
         status.container_statuses = statuses.collect();
-        self.end_sidecars(&mut status, 143);
+        self.end_sidecars(&mut status, commands::stop_exit_code);
         status
     }
 
@@ -157,7 +159,7 @@ impl<'a> PodLifecycle<'a> {
             self.start(status);
         }
         self.set_readiness(container, status);
-        true
+        status.state.running.is_some()
     }
 
     /// Whether the next container may start.
@@ -250,7 +252,12 @@ impl<'a> PodLifecycle<'a> {
         statuses
     }
 
+    /// Starts a container, unless something is missing that it needs.
     fn start(&self, status: &mut ContainerStatus) {
+        if let Some(why) = self.plan.missing.containers.get(&status.name) {
+            status.state = ContainerState::waiting("CreateContainerConfigError", why);
+            return;
+        }
         if status.last_state.terminated.is_some() {
             status.restart_count += 1;
         }
@@ -311,24 +318,24 @@ impl<'a> PodLifecycle<'a> {
         };
     }
 
-    /// Ends the sidecars that run.
-    fn end_sidecars(&self, status: &mut PodStatus, code: i32) {
-        for status in &mut status.init_container_statuses {
-            if status.state.running.is_some() {
-                self.exit(status, code);
-            }
-        }
-        for status in &mut status.ephemeral_container_statuses {
-            if status.state.running.is_some() {
-                self.exit(status, code);
+    /// Ends the sidecars and ephemeral containers that run.
+    fn end_sidecars(&self, status: &mut PodStatus, code: impl Fn(&Container) -> i32) {
+        let spec = &self.pod.spec;
+        for (containers, statuses) in [
+            (&spec.init_containers, &mut status.init_container_statuses),
+            (&spec.ephemeral_containers, &mut status.ephemeral_container_statuses),
+        ] {
+            for status in statuses.iter_mut().filter(|it| it.state.running.is_some()) {
+                let container = containers.iter().find(|it| it.name == status.name);
+                self.exit(status, container.map_or(0, &code));
             }
         }
     }
 
     /// The status of a container whose pod is deleted.
-    fn killed(&self, mut status: ContainerStatus) -> ContainerStatus {
+    fn killed(&self, container: &Container, mut status: ContainerStatus) -> ContainerStatus {
         if status.state.running.is_some() {
-            self.exit(&mut status, 143);
+            self.exit(&mut status, commands::stop_exit_code(container));
         } else if status.state.terminated.is_none() {
             let message = "The container could not be located when the pod was terminated";
             status.state = ContainerState::terminated(Terminated {
@@ -373,6 +380,11 @@ fn known(all: &[ContainerStatus], container: &Container) -> Option<ContainerStat
         known.state = ContainerState::waiting("ContainerCreating", "");
     }
     Some(known)
+}
+
+/// Whether a container waits for its first run.
+fn never_ran(status: &ContainerStatus) -> bool {
+    status.state.waiting.is_some() && status.last_state.terminated.is_none()
 }
 
 fn new_status(container: &Container, reason: &str) -> ContainerStatus {

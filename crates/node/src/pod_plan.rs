@@ -17,10 +17,12 @@
 //! the containers of a Job whose policy is not `Always` exit at once with code 0, as those of KWOK do,
 //! init containers as well, and other containers do not end.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::commands::{self, NodeFiles, Process};
 use crate::pod_annotations;
+use crate::pod_config::Missing;
 use crate::pod_view::{Container, PodView};
 
 /// See the [module documentation](self).
@@ -42,6 +44,8 @@ pub(crate) struct PodPlan<'a> {
     init_duration: Option<Duration>,
     /// The exit code of the containers that have none of their own.
     exit_code: Option<i32>,
+    /// What the pod cannot start without.
+    pub missing: Missing,
     pod: &'a PodView,
     /// Needed to follow the commands of the containers; `None` if they are not followed.
     node_files: Option<&'a NodeFiles>,
@@ -68,6 +72,7 @@ impl<'a> PodPlan<'a> {
             run_for: None,
             init_duration: None,
             exit_code: None,
+            missing: Missing::default(),
             pod,
             node_files: None,
             ends: false,
@@ -123,6 +128,21 @@ impl<'a> PodPlan<'a> {
 
     fn command(&self, container: &Container, restarts: u32) -> Option<Process> {
         commands::process(self.pod, container, restarts, self.node_files?)
+    }
+
+    /// The files that a container, which may be an init container, makes in the run after this number
+    /// of restarts, and the times after its start.
+    pub(crate) fn files(&self, container: &Container, restarts: u32) -> BTreeMap<String, Duration> {
+        let is_init = self.pod.spec.init_containers.iter().any(|it| it.name == container.name);
+        let is_annotated = if is_init {
+            self.init_duration.is_some() || self.own_exit_code(&container.name).is_some()
+        } else {
+            self.run_for.is_some()
+        };
+        match self.node_files {
+            Some(files) if !is_annotated => commands::files(self.pod, container, restarts, files),
+            _ => BTreeMap::new(),
+        }
     }
 
     fn own_exit_code(&self, container: &str) -> Option<i32> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 /// See the [module documentation](self).
@@ -90,6 +91,8 @@ pub(crate) struct Container {
     pub args: Vec<String>,
     /// The environment variables.
     pub env: Vec<EnvVar>,
+    /// Objects whose entries are variables.
+    pub env_from: Vec<EnvFromSource>,
     /// The ports.
     pub ports: Vec<ContainerPort>,
     /// The volumes in the file system of the container.
@@ -118,12 +121,62 @@ pub(crate) struct EnvVar {
     pub value_from: Option<EnvVarSource>,
 }
 
-/// Where the value of a variable comes from; without a field it is another object.
+/// Where the value of a variable comes from.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct EnvVarSource {
     /// A field of the pod.
-    pub field_ref: Option<FieldRef>,
+    #[serde(rename = "fieldRef")]
+    pub field: Option<FieldRef>,
+    /// An entry of a `ConfigMap`.
+    #[serde(rename = "configMapKeyRef")]
+    pub config_map_key: Option<KeyRef>,
+    /// An entry of a Secret.
+    #[serde(rename = "secretKeyRef")]
+    pub secret_key: Option<KeyRef>,
+}
+
+/// An object whose entries are variables.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct EnvFromSource {
+    /// A `ConfigMap`.
+    pub config_map_ref: Option<ObjectRef>,
+    /// A Secret.
+    pub secret_ref: Option<ObjectRef>,
+}
+
+/// An entry of a `ConfigMap` or Secret.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct KeyRef {
+    /// The name of the object.
+    pub name: String,
+    /// The key of the entry.
+    pub key: String,
+    /// Whether the object and the entry may be absent.
+    pub optional: bool,
+}
+
+/// A `ConfigMap` or Secret.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ObjectRef {
+    name: String,
+    /// The name of the Secret of a volume.
+    secret_name: String,
+    /// The entries that are needed.
+    pub items: Vec<ItemRef>,
+    /// Whether the object and the entries may be absent.
+    pub optional: bool,
+}
+
+/// An entry of a `ConfigMap` or Secret in a volume.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ItemRef {
+    /// Its key.
+    pub key: String,
 }
 
 /// A field of the pod.
@@ -155,6 +208,12 @@ pub(crate) struct VolumeMount {
     pub name: String,
     /// Its directory.
     pub mount_path: String,
+    /// Whether it cannot be changed.
+    pub read_only: bool,
+    /// The part of the volume; empty for the whole.
+    pub sub_path: String,
+    /// The part of the volume, with variables.
+    pub sub_path_expr: String,
 }
 
 /// A volume.
@@ -165,6 +224,32 @@ pub(crate) struct Volume {
     pub name: String,
     /// A directory of the node.
     pub host_path: Option<HostPath>,
+    /// A directory of the pod.
+    pub empty_dir: Option<IgnoredAny>,
+    /// The entries of a `ConfigMap`.
+    pub config_map: Option<ObjectRef>,
+    /// The entries of a Secret.
+    pub secret: Option<ObjectRef>,
+    /// Several sources.
+    pub projected: Option<Projected>,
+}
+
+/// The sources of a volume.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Projected {
+    /// The sources.
+    pub sources: Vec<ProjectedSource>,
+}
+
+/// A source of a volume.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ProjectedSource {
+    /// The entries of a `ConfigMap`.
+    pub config_map: Option<ObjectRef>,
+    /// The entries of a Secret.
+    pub secret: Option<ObjectRef>,
 }
 
 /// A directory of a node.
@@ -173,6 +258,9 @@ pub(crate) struct Volume {
 pub(crate) struct HostPath {
     /// Its path.
     pub path: String,
+    /// What must exist there: `DirectoryOrCreate`
+    #[serde(rename = "type")]
+    pub type_: String,
 }
 
 /// A condition that a ready pod must have.
@@ -349,11 +437,10 @@ impl Container {
     }
 }
 
-impl VolumeMount {
-    /// Whether a file is on the volume.
-    pub(crate) fn contains(&self, path: &str) -> bool {
-        let rest = path.strip_prefix(self.mount_path.trim_end_matches('/'));
-        rest.is_some_and(|rest| rest.starts_with('/'))
+impl ObjectRef {
+    /// The name of the object.
+    pub(crate) fn name(&self) -> &str {
+        if self.name.is_empty() { &self.secret_name } else { &self.name }
     }
 }
 

@@ -36,7 +36,10 @@ pub(crate) async fn delete_now(client: &Client, path: &str, uid: &str) -> Result
 /// Success if the object was changed or deleted by others meanwhile: another event is under way.
 pub(crate) fn unless_outdated(result: Result<()>) -> Result<()> {
     match result {
-        Err(error) if !has_code(&error, 404) && !has_code(&error, 409) => Err(error),
-        _ => Ok(()),
+        Err(error) if has_code(&error, 404) || has_code(&error, 409) => {
+            tracing::debug!(%error, "an object was changed or deleted by others meanwhile");
+            Ok(())
+        }
+        result => result,
     }
 }

@@ -16,7 +16,7 @@ pub struct Role {
     pub rules: &'static [PolicyRule],
 }
 
-/// The name of the service account in `kube-system`, and of the source of events.
+/// The name of the service account in `kube-system`, and of the source of the events about Stages.
 pub(crate) const NAME: &str = "simulated-nodes";
 
 const RULES: &[PolicyRule] = &[
@@ -26,6 +26,7 @@ const RULES: &[PolicyRule] = &[
         &["get", "list", "watch", "create", "patch", "delete"],
     ),
     PolicyRule::new(&[""], &["nodes/status", "pods/status"], &["patch"]),
+    PolicyRule::new(&[""], &["configmaps", "secrets"], &["get"]),
     PolicyRule::new(&["coordination.k8s.io"], &["leases"], &["create", "patch"]),
     PolicyRule::new(&["", "events.k8s.io"], &["events"], &["create", "patch", "update"]),
     PolicyRule::new(

@@ -15,11 +15,12 @@ use crate::node_controller::{self, NodeContext};
 use crate::node_object::{self, Capacity, SIMULATED_LABEL};
 use crate::node_view::NodeView;
 use crate::pod_addresses::PodAddresses;
+use crate::pod_config::PodConfig;
 use crate::pod_controller::{self, PodContext};
 use crate::pod_events::PodEvents;
 use crate::requests;
 use crate::roles;
-use crate::stages::{self, Followers, StageWatch, Stages};
+use crate::stages::{self, StageWatch, StagedObjects, Stages};
 use keel::{Clock, Entropy, UncleanStop};
 use machinery::selector::FieldSelector;
 use runtime::client::json_requests;
@@ -35,6 +36,9 @@ const POD_WORKERS: usize = 32;
 
 /// The number of nodes that are registered or renewed at the same time.
 const NODE_WORKERS: usize = 32;
+
+/// The source of the events about pods, as in Kubernetes.
+const KUBELET: &str = "kubelet";
 
 /// The name of the CRD of KWOK's Stages.
 const STAGE_CRD: &str = "stages.kwok.x-k8s.io";
@@ -124,7 +128,7 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
         entropy: options.entropy.clone(),
         current: RwLock::default(),
         reported: Mutex::default(),
-        plays: Mutex::default(),
+        states: Mutex::default(),
     });
     let pod_context = PodContext {
         client: manager.client(),
@@ -133,8 +137,9 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
         count: options.count,
         clock: options.clock.clone(),
         addresses: Arc::new(PodAddresses::default()),
-        events: PodEvents::new(manager.recorder(roles::NAME), options.clock.clone()),
+        events: PodEvents::new(manager.recorder(KUBELET), options.clock.clone()),
         node_files: NodeFiles::default(),
+        config: PodConfig::new(manager.client(), options.clock.clone()),
         existing: Once::new(),
         stages: Arc::clone(&stages),
     };
@@ -147,13 +152,13 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
         states: Mutex::default(),
         stages: Arc::clone(&stages),
     };
-    let followers = Followers {
+    let staged_objects = StagedObjects {
         pods: Arc::clone(pods.indexer()),
         nodes: Arc::clone(nodes.indexer()),
         pod_requests: pod_sender,
         node_requests: node_sender,
     };
-    add_stage_watch(manager, options, stages, followers);
+    add_stage_watch(manager, options, stages, staged_objects);
     manager.add(
         Controller::for_::<Pod>()
             .named("simulated-pods")
@@ -175,7 +180,7 @@ fn add_stage_watch(
     manager: &Manager,
     options: &SimulatedNodesOptions,
     stages: Arc<Stages>,
-    followers: Followers,
+    staged_objects: StagedObjects,
 ) {
     let fields = format!("metadata.name={STAGE_CRD}");
     let fields = FieldSelector::parse(&fields).expect("the name of a CRD is a valid value");
@@ -188,7 +193,7 @@ fn add_stage_watch(
         entropy: options.entropy.clone(),
         tasks: manager.tasks().clone(),
         crds: Arc::clone(crds.indexer()),
-        followers,
+        staged_objects,
         running: Mutex::default(),
     };
     manager.add(

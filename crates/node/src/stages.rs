@@ -1,11 +1,11 @@
 //! KWOK's Stage objects: rules for the life of pods and nodes.
 //!
 //! If the CRD `stages.kwok.x-k8s.io` exists, its objects are read, and a Stage that selects a pod or a
-//! node of this crate is played: after its delay, its steps are executed. Of several Stages one is
+//! node of this crate is applied: after its delay, its steps are executed. Of several Stages one is
 //! chosen by weight.
 //!
 //! The built-in behavior corresponds to KWOK's stages `pod-ready`, `pod-complete` and `pod-delete`. A
-//! Stage with one of these names replaces that part of it. A pod or node on which a Stage was played
+//! Stage with one of these names replaces that part of it. A pod or node to which a Stage was applied
 //! is otherwise left as the Stage has left it; the Lease of a node is renewed in any case.
 //!
 //! Not supported are CEL expressions, steps that `apply` other objects, impersonation, kinds other
@@ -35,9 +35,9 @@ use runtime::{Client, Failure, ObjectKey};
 use stage::{Patch, Stage, Step};
 
 pub(crate) use stage::StagedKind;
-pub(crate) use stage_watch::{Followers, StageWatch, reconcile_crd};
+pub(crate) use stage_watch::{StageWatch, StagedObjects, reconcile_crd};
 
-/// The least time between two plays of the same Stage on one object, so that a Stage that still
+/// The least time between two applications of the same Stage to one object, so that a Stage that still
 /// selects an object which it has changed does not run without pause.
 const REPEAT_PAUSE: Duration = Duration::from_secs(1);
 
@@ -52,25 +52,25 @@ pub(crate) struct Stages {
     /// The generation of each Stage, by its uid, that was reported as not supported.
     pub reported: Mutex<HashMap<String, i64>>,
     /// Of pods and nodes; only pods have a namespace. Not locked while a request is sent.
-    pub plays: Mutex<HashMap<ObjectKey, Play>>,
+    pub states: Mutex<HashMap<ObjectKey, StageState>>,
 }
 
 /// The state of an object's Stages.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Play {
+pub(crate) struct StageState {
     uid: String,
-    /// The name of the Stage that will be played, and the time.
+    /// The name of the Stage that will be applied, and the time.
     next: Option<(String, Timestamp)>,
-    /// The name of the Stage that was played last, and the time.
+    /// The name of the Stage that was applied last, and the time.
     last: Option<(String, Timestamp)>,
 }
 
-/// The result of [`Stages::play`].
+/// The result of [`Stages::apply`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Played {
-    /// No Stage selects the object, or has been played on it.
-    Nothing,
-    /// A Stage will be played after this time, or the object remains as a Stage has left it.
+pub(crate) enum StageOutcome {
+    /// No Stage selects the object, or has been applied to it.
+    NotStaged,
+    /// A Stage will be applied after this time, or the object remains as a Stage has left it.
     Staged(Option<Duration>),
 }
 
@@ -80,52 +80,52 @@ impl Stages {
         self.current().iter().any(|stage| stage.kind == kind && stage.name == name)
     }
 
-    /// Plays the Stage that selects an object, if it is due.
-    pub(crate) async fn play(
+    /// Applies the Stage that selects an object, if it is due.
+    pub(crate) async fn apply(
         &self,
         kind: StagedKind,
         item: &Item,
         functions: Functions<'_>,
-    ) -> Result<Played, Failure> {
+    ) -> Result<StageOutcome, Failure> {
         let stages = self.current();
         if !stages.iter().any(|stage| stage.kind == kind) {
-            return Ok(Played::Nothing);
+            return Ok(StageOutcome::NotStaged);
         }
         let object: Value = item.decode()?;
         let selecting = stages.iter().filter(|it| it.kind == kind && it.selects(&object));
         let selecting: Vec<&Stage> = selecting.collect();
-        let play = self.lock().get(item.key()).filter(|play| play.uid == item.uid()).cloned();
-        let play = play.unwrap_or_default();
+        let state = self.lock().get(item.key()).filter(|state| state.uid == item.uid()).cloned();
+        let state = state.unwrap_or_default();
         if selecting.is_empty() {
-            if play.last.is_none() {
-                return Ok(Played::Nothing);
+            if state.last.is_none() {
+                return Ok(StageOutcome::NotStaged);
             }
-            self.change(item, |play| play.next = None);
-            return Ok(Played::Staged(None));
+            self.change(item, |state| state.next = None);
+            return Ok(StageOutcome::Staged(None));
         }
-        let planned = play.next.as_ref();
+        let planned = state.next.as_ref();
         let known = selecting.iter().find(|it| planned.is_some_and(|(name, _)| *name == it.name));
         let stage = known.copied().unwrap_or_else(|| self.choose(&selecting, &object));
         let now = self.clock.now();
-        let due = match play.next {
+        let due = match state.next {
             Some((name, due)) if name == stage.name => due,
-            _ => self.due(stage, &object, &play, now),
+            _ => self.due(stage, &object, &state, now),
         };
         let wait = due.since(now);
         if !wait.is_zero() {
-            self.change(item, |play| play.next = Some((stage.name.clone(), due)));
-            return Ok(Played::Staged(Some(wait)));
+            self.change(item, |state| state.next = Some((stage.name.clone(), due)));
+            return Ok(StageOutcome::Staged(Some(wait)));
         }
-        self.change(item, |play| {
-            (play.next, play.last) = (None, Some((stage.name.clone(), now)));
+        self.change(item, |state| {
+            (state.next, state.last) = (None, Some((stage.name.clone(), now)));
         });
         if let Err(error) = self.run(stage, item, &object, functions).await? {
-            let message = format!("Stage {} cannot be played: {error}", stage.name);
-            tracing::warn!(stage = stage.name, object = %item.key(), error, "cannot play a stage");
+            let message = format!("Stage {} cannot be applied: {error}", stage.name);
+            tracing::warn!(stage = stage.name, object = %item.key(), error, "cannot apply a stage");
             let regarding = reference(kind, item);
             self.recorder.record_about(regarding, EventType::Warning, "StageFailed", &message);
         }
-        Ok(Played::Staged(None))
+        Ok(StageOutcome::Staged(None))
     }
 
     /// Forgets an object that was deleted.
@@ -151,9 +151,9 @@ impl Stages {
         stages[stages.len() - 1]
     }
 
-    fn due(&self, stage: &Stage, object: &Value, play: &Play, now: Timestamp) -> Timestamp {
+    fn due(&self, stage: &Stage, object: &Value, state: &StageState, now: Timestamp) -> Timestamp {
         let due = now + stage.delay(object, now, &self.entropy);
-        match &play.last {
+        match &state.last {
             Some((name, at)) if *name == stage.name => due.max(*at + REPEAT_PAUSE),
             _ => due,
         }
@@ -212,21 +212,21 @@ impl Stages {
         Ok(Ok(()))
     }
 
-    fn change(&self, item: &Item, change: impl FnOnce(&mut Play)) {
-        let mut plays = self.lock();
-        let play = plays.entry(item.key().clone()).or_default();
-        if play.uid != item.uid() {
-            *play = Play { uid: item.uid().to_owned(), ..Play::default() };
+    fn change(&self, item: &Item, change: impl FnOnce(&mut StageState)) {
+        let mut states = self.lock();
+        let state = states.entry(item.key().clone()).or_default();
+        if state.uid != item.uid() {
+            *state = StageState { uid: item.uid().to_owned(), ..StageState::default() };
         }
-        change(play);
+        change(state);
     }
 
     fn current(&self) -> Arc<Vec<Stage>> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Play>> {
-        self.plays.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, StageState>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

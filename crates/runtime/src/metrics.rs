@@ -25,13 +25,13 @@ use crate::webhook::server::ReviewMetrics;
 use informer::SharedInformer;
 use requests::Requests;
 
-pub(crate) use controllers::{ShownQueue, reconcile_histogram};
+pub(crate) use controllers::{ComponentQueue, reconcile_histogram};
 pub(crate) use duration_histogram::DurationHistogram;
 
 /// The sources of a manager's metrics, which are read for each scrape.
 pub(crate) struct ManagerMetrics {
     pub(crate) loops: Vec<Arc<ControlLoop>>,
-    pub(crate) queues: Vec<Arc<ShownQueue>>,
+    pub(crate) queues: Vec<Arc<ComponentQueue>>,
     /// The lease, and whether this process holds it.
     pub(crate) leads: Option<(String, bool)>,
     /// By the text of their scope.

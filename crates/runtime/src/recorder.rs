@@ -140,12 +140,35 @@ impl Recorder {
         reason: &str,
         message: &str,
     ) {
+        self.record_from("", regarding, event_type, reason, message);
+    }
+
+    /// Records an event that a node reports, as a kubelet does: its name is the host of the source, and
+    /// the reporting instance.
+    ///
+    /// ```no_run
+    /// # use runtime::{Manager, recorder::EventType};
+    /// # fn example(manager: &Manager) {
+    /// let recorder = manager.recorder("kubelet");
+    /// let pod = Default::default();
+    /// recorder.record_from("node-1", pod, EventType::Normal, "Started", "Container started");
+    /// # }
+    /// ```
+    pub fn record_from(
+        &self,
+        host: &str,
+        regarding: ObjectReference,
+        event_type: EventType,
+        reason: &str,
+        message: &str,
+    ) {
         let new_event = NewEvent {
             regarding,
             event_type,
             reason: reason.to_owned(),
             message: message.to_owned(),
             at: self.clock.now(),
+            host: host.to_owned(),
         };
         if self.queue.try_send(new_event).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -258,8 +281,8 @@ impl Writer {
                 // The server refuses permanently.
                 (kube_client::Error::Api(status), _) if (400..429).contains(&status.code) => {
                     let reason = &new_event.reason;
-                    if is_namespace_terminating(status) {
-                        tracing::debug!(%reason, %error, "the namespace of an event is being deleted");
+                    if is_namespace_terminating(status) || status.is_not_found() {
+                        tracing::debug!(%reason, %error, "the namespace of an event is being deleted or gone");
                     } else {
                         tracing::warn!(%reason, %error, "an event was refused");
                     }
@@ -322,6 +345,7 @@ impl Writer {
         // characters.
         let object_name: String =
             new_event.regarding.name.as_deref().unwrap_or("unknown").chars().take(236).collect();
+        let host = Some(new_event.host.clone()).filter(|host| !host.is_empty());
         Event {
             metadata: ObjectMeta {
                 name: Some(format!("{object_name}.{:016x}", self.name_suffix(new_event.at))),
@@ -336,11 +360,10 @@ impl Writer {
             message: Some(message.to_owned()),
             reason: Some(new_event.reason.clone()),
             reporting_component: Some(self.reporter.controller.clone()),
-            reporting_instance: Some(self.reporter.instance.clone()),
-            source: Some(EventSource {
-                component: Some(self.reporter.controller.clone()),
-                host: None,
-            }),
+            reporting_instance: Some(
+                host.clone().unwrap_or_else(|| self.reporter.instance.clone()),
+            ),
+            source: Some(EventSource { component: Some(self.reporter.controller.clone()), host }),
             type_: Some(new_event.event_type.as_str().to_owned()),
             ..Event::default()
         }

@@ -132,11 +132,7 @@ fn log(cx: &RequestContext) -> Result<Response<Body>, Status> {
     }
     let node = find_node(cx, node)?;
     if is_simulated(&node) {
-        if cx.query.flag("previous") && !was_restarted(&pod, &container) {
-            let (container, pod) = (quote(&container), quote(pod.name()));
-            let what = format!("previous terminated container {container} in pod {pod}");
-            return Err(Status::bad_request(format!("{what} not found")));
-        }
+        check_log_status(&pod, &container, cx.query.flag("previous"))?;
         return Ok(simulated_log(&pod, &container));
     }
     let address = kubelet::address(&node).map_err(Status::unclassified)?;
@@ -313,14 +309,28 @@ fn simulated_message(pod: &Object, why: &str) -> String {
     format!("pod {} is simulated (node {}): {why}", quote(pod.name()), quote(node))
 }
 
-/// Whether a former run of a container has ended. Upstream: `pkg/kubelet/kubelet_pods.go`,
-/// `validateContainerLogStatus`.
-fn was_restarted(pod: &Object, container: &str) -> bool {
+/// Refuses a request for the log of a container that has not run, or of its former run if there was
+/// none. Upstream: `pkg/kubelet/kubelet_pods.go`, `validateContainerLogStatus`.
+fn check_log_status(pod: &Object, container: &str, is_previous: bool) -> Result<(), Status> {
     let fields = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
     let all = fields.iter().filter_map(|field| pod.get(&["status", field])?.as_array());
     let status = all.flatten().find(|it| it["name"] == container);
-    let id = status.and_then(|it| it["lastState"]["terminated"]["containerID"].as_str());
-    id.is_some_and(|id| !id.is_empty())
+    let last = status.and_then(|it| it["lastState"]["terminated"]["containerID"].as_str());
+    let was_restarted = last.is_some_and(|id| !id.is_empty());
+    let what = format!("container {} in pod {}", quote(container), quote(pod.name()));
+    if is_previous && !was_restarted {
+        return Err(Status::bad_request(format!("previous terminated {what} not found")));
+    }
+    let waiting = status.and_then(|it| it["state"]["waiting"]["reason"].as_str());
+    let why = match waiting {
+        Some(reason) if !was_restarted => match reason {
+            "ErrImagePull" => "image can't be pulled",
+            "ImagePullBackOff" => "trying and failing to pull image",
+            reason => reason,
+        },
+        _ => return Ok(()),
+    };
+    Err(Status::bad_request(format!("{what} is waiting to start: {why}")))
 }
 
 /// The log of a container on a simulated node.

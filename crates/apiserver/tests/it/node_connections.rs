@@ -236,6 +236,35 @@ async fn a_simulated_node_has_neither_logs_nor_processes() {
 }
 
 #[tokio::test]
+async fn a_simulated_container_that_waits_has_no_log_yet() {
+    let plane = TestEnv::start().await;
+    let metadata = json!({"name": "ours", "labels": {"sampan.dev/simulated": "true"}});
+    plane.create("/api/v1/nodes", &json!({"metadata": metadata})).await;
+    plane.create(PODS, &pod("p", "ours", &["a"])).await;
+    let log = format!("{PODS}/p/log");
+    for (reason, expect) in [
+        ("ContainerCreating", "ContainerCreating"),
+        ("ErrImagePull", "image can't be pulled"),
+        ("ImagePullBackOff", "trying and failing to pull image"),
+    ] {
+        let status = json!({"name": "a", "ready": false, "restartCount": 0, "image": "i",
+            "imageID": "", "state": {"waiting": {"reason": reason}}});
+        let patch = json!({"status": {"containerStatuses": [status]}});
+        plane.merge(&format!("{PODS}/p/status"), &patch).await;
+        let expect = format!("container \"a\" in pod \"p\" is waiting to start: {expect}");
+        check(&plane, &log, 400, &expect).await;
+    }
+    // After a restart there is the log of the former run.
+    let terminated = json!({"exitCode": 1, "containerID": "simulated://1"});
+    let status = json!({"name": "a", "ready": false, "restartCount": 1, "image": "i",
+        "imageID": "i", "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": terminated}});
+    let patch = json!({"status": {"containerStatuses": [status]}});
+    plane.merge(&format!("{PODS}/p/status"), &patch).await;
+    assert_eq!(plane.get_as(&log, "*/*").await.code, 200);
+}
+
+#[tokio::test]
 async fn the_former_log_of_a_simulated_container_exists_after_a_restart() {
     let plane = TestEnv::start().await;
     let metadata = json!({"name": "ours", "labels": {"sampan.dev/simulated": "true"}});

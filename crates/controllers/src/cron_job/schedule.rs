@@ -249,15 +249,15 @@ mod tests {
     #[test]
     fn times_are_shown_in_the_zone_of_the_cron_job() {
         let zones = Zones::default();
-        let shown = |zone: Option<&str>| {
+        let text_in = |zone: Option<&str>| {
             let timetable = Timetable::parse("30 8 * * *", zone, &zones).unwrap();
             let due = timetable.due(&cron_job("00:00:00", None), now("23:59:00")).unwrap();
             timetable.rfc3339(due.unwrap().time)
         };
-        assert_eq!(shown(None), "2024-01-01T08:30:00Z");
-        assert_eq!(shown(Some("Etc/UTC")), "2024-01-01T08:30:00Z");
-        assert_eq!(shown(Some("Asia/Tokyo")), "2024-01-02T08:30:00+09:00");
-        assert_eq!(shown(Some("America/New_York")), "2024-01-01T08:30:00-05:00");
+        assert_eq!(text_in(None), "2024-01-01T08:30:00Z");
+        assert_eq!(text_in(Some("Etc/UTC")), "2024-01-01T08:30:00Z");
+        assert_eq!(text_in(Some("Asia/Tokyo")), "2024-01-02T08:30:00+09:00");
+        assert_eq!(text_in(Some("America/New_York")), "2024-01-01T08:30:00-05:00");
     }
 
     #[test]

@@ -61,9 +61,10 @@ impl Context {
         let Some(kept) = revisions.iter().rfind(|it| is_equal(it)).map(Arc::clone) else {
             return Ok(());
         };
-        let surplus = |it: &Arc<RevisionView>| is_equal(it) && it.metadata.uid != kept.metadata.uid;
-        let doomed: Vec<_> = revisions.iter().filter(|it| surplus(it)).cloned().collect();
-        for revision in &doomed {
+        let is_duplicate =
+            |it: &Arc<RevisionView>| is_equal(it) && it.metadata.uid != kept.metadata.uid;
+        let duplicates: Vec<_> = revisions.iter().filter(|it| is_duplicate(it)).cloned().collect();
+        for revision in &duplicates {
             let hash = revision.hash(REVISION_LABEL);
             let has_hash = |pod: &&Arc<PodView>| {
                 pod.metadata.labels.get(REVISION_LABEL).is_some_and(|label| label == hash)
@@ -73,7 +74,7 @@ impl Context {
             }
             self.history.delete(revision).await?;
         }
-        revisions.retain(|it| !surplus(it));
+        revisions.retain(|it| !is_duplicate(it));
         Ok(())
     }
 

@@ -72,7 +72,8 @@ impl Relations {
             deletion_timestamp: Option<serde::de::IgnoredAny>,
             finalizers: Vec<String>,
         }
-        let json = item.json();
+        // The bytes of a server in this process are read where they are.
+        let json = item.shared_bytes().unwrap_or_else(|| item.json());
         if !is_mentioned(&json) {
             return None;
         }

@@ -90,13 +90,13 @@ impl Context {
         let active: Vec<_> = evaluation.pods.iter().filter(|pod| pod.is_active()).collect();
         let wanted = wanted_pods(job, evaluation, active.len());
         let surplus = active.len().saturating_sub(wanted);
-        let mut doomed = choose_for_removal(job, active, surplus, &self.clock);
-        if !job.is_suspended() && doomed.len() > BURST {
-            doomed.truncate(BURST);
+        let mut to_delete = choose_for_removal(job, active, surplus, &self.clock);
+        if !job.is_suspended() && to_delete.len() > BURST {
+            to_delete.truncate(BURST);
             counts.retry = Some(Duration::ZERO);
         }
-        if !doomed.is_empty() || job.is_suspended() {
-            return self.delete_pods(owner, doomed, Counting::Uncounted, counts).await;
+        if !to_delete.is_empty() || job.is_suspended() {
+            return self.delete_pods(owner, to_delete, Counting::Uncounted, counts).await;
         }
         let ending = if job.replaces_only_failed() { counts.terminating } else { 0 };
         let missing = wanted.saturating_sub(counts.active + ending);

@@ -36,13 +36,17 @@ impl SetView {
 
     /// The selector of its pods.
     pub(super) fn selector(&self) -> Result<LabelSelector, String> {
-        let selector = &self.spec.selector;
-        let is_label_selector = ["matchLabels", "matchExpressions"]
-            .iter()
-            .any(|key| !selector[*key].is_null() && !selector[*key].is_string());
-        if is_label_selector {
-            return LabelSelector::from_value(selector);
-        }
-        LabelSelector::from_value(&json!({"matchLabels": selector}))
+        read_selector(&self.spec.selector)
     }
+}
+
+/// Reads the selector of a ReplicaSet, or the labels of a ReplicationController.
+pub(super) fn read_selector(selector: &Value) -> Result<LabelSelector, String> {
+    let is_label_selector = ["matchLabels", "matchExpressions"]
+        .iter()
+        .any(|key| !selector[*key].is_null() && !selector[*key].is_string());
+    if is_label_selector {
+        return LabelSelector::from_value(selector);
+    }
+    LabelSelector::from_value(&json!({"matchLabels": selector}))
 }

@@ -21,6 +21,9 @@ const MIN_FEASIBLE_NODES: usize = 100;
 /// The smallest part of the nodes that are searched for, in percent.
 const MIN_FEASIBLE_PERCENTAGE: usize = 5;
 
+/// The number of terms of a pod times the number of nodes above which a decision is long.
+const LONG_DECISION: usize = 20_000;
+
 /// See the [module documentation](self).
 #[derive(Debug)]
 pub(crate) enum Decision {
@@ -63,6 +66,11 @@ pub(crate) struct DecisionContext<'a> {
 }
 
 impl DecisionContext<'_> {
+    /// Whether the decision about a pod takes so long that other tasks must not wait for it.
+    pub(crate) fn is_long(&self, pod: &PodInfo) -> bool {
+        pod.traits.number_of_terms() * self.cache.node_order().len() > LONG_DECISION
+    }
+
     /// Decides about a pod. The search for nodes begins at `start` in their order, and moves it on.
     pub(crate) fn decide(&self, pod: &PodInfo, start: &mut usize) -> Decision {
         let total = self.cache.node_order().len();

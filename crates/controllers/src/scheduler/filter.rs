@@ -33,6 +33,10 @@ impl CycleState {
         assumed: &AssumedVolumes,
         pod: &PodInfo,
     ) -> Result<Self, Rejection> {
+        if pod.traits.has_resource_claims {
+            let why = "resource claims are not allocated by this scheduler";
+            return Err(Rejection::unresolvable(Plugin::DynamicResources, why));
+        }
         Ok(Self {
             volumes: VolumeState::prepare(cache, listers, assumed, pod)?,
             spread: SpreadState::prepare(cache, pod),

@@ -1,6 +1,7 @@
 //! The handlers of informers, which keep the [`SchedulerState`] up to date.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{
@@ -22,6 +23,8 @@ use runtime::informer::{EventHandler, HandlerOptions, HasSynced, Item, SharedInf
 pub(crate) struct SharedState {
     /// Locked for one event or one decision.
     state: Mutex<SchedulerState>,
+    /// Set during a decision that takes long. Who waits for it lets other tasks use another thread.
+    is_deciding_long: Arc<AtomicBool>,
     /// Notified after each event that may lead to a decision.
     pub wake: Notify,
     /// Counts the changes of claims and volumes.
@@ -33,6 +36,7 @@ pub(crate) struct SharedState {
 impl SharedState {
     pub(crate) fn new(state: SchedulerState, clock: &Clock) -> Self {
         Self {
+            is_deciding_long: Arc::clone(&state.is_deciding_long),
             state: Mutex::new(state),
             wake: Notify::new(),
             volume_changes: watch::Sender::new(0),
@@ -42,7 +46,8 @@ impl SharedState {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, SchedulerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let lock = || self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_deciding_long.load(Ordering::Relaxed) { keel::blocking(lock) } else { lock() }
     }
 }
 

@@ -66,9 +66,20 @@ pub(crate) struct PodTraits {
     pub tolerations: Vec<Toleration>,
     pub spread_constraints: Vec<SpreadConstraint>,
     pub claims: Vec<ClaimUse>,
+    /// Whether the pod needs devices, which nothing allocates here.
+    pub has_resource_claims: bool,
     pub images: Vec<String>,
     /// The controller: apiVersion, kind and name.
     pub controller: Option<(String, String, String)>,
+}
+
+impl PodTraits {
+    /// The number of terms and constraints about other pods.
+    pub(crate) fn number_of_terms(&self) -> usize {
+        let required = self.affinity.len() + self.anti_affinity.len();
+        let preferred = self.preferred_affinity.len() + self.preferred_anti_affinity.len();
+        required + preferred + self.spread_constraints.len()
+    }
 }
 
 /// A port of the node that a container uses.
@@ -222,6 +233,7 @@ impl PodTraits {
             tolerations: spec.tolerations,
             spread_constraints,
             claims: claims(&metadata.name, &spec.volumes),
+            has_resource_claims: !spec.resource_claims.is_empty(),
             images,
             controller: controller.map(|owner| (owner.api_version, owner.kind, owner.name)),
             labels: metadata.labels,

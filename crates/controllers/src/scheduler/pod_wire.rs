@@ -46,6 +46,7 @@ pub(crate) struct SpecWire {
     pub overhead: ResourceList,
     pub resources: ResourcesWire,
     pub volumes: Vec<VolumeWire>,
+    pub resource_claims: Vec<serde::de::IgnoredAny>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::cluster_cache::{ClusterCache, RemovedPod};
 use super::decision::{Decision, DecisionContext, Nomination};
@@ -32,6 +33,8 @@ pub(crate) struct SchedulerState {
     entropy: Entropy,
     /// Where the search for nodes goes on.
     next_start: usize,
+    /// Set during a decision that takes long.
+    pub is_deciding_long: Arc<AtomicBool>,
 }
 
 /// What the scheduling loop does next.
@@ -56,6 +59,7 @@ impl SchedulerState {
             listers,
             entropy,
             next_start: 0,
+            is_deciding_long: Arc::default(),
         }
     }
 
@@ -182,7 +186,15 @@ impl SchedulerState {
             assumed: &self.assumed_volumes,
             entropy: &self.entropy,
         };
-        let decision = cx.decide(&pod.info, &mut self.next_start);
+        let next_start = &mut self.next_start;
+        let decision = if cx.is_long(&pod.info) {
+            self.is_deciding_long.store(true, Ordering::Relaxed);
+            let decision = keel::blocking(|| cx.decide(&pod.info, next_start));
+            self.is_deciding_long.store(false, Ordering::Relaxed);
+            decision
+        } else {
+            cx.decide(&pod.info, next_start)
+        };
         match &decision {
             Decision::Bind { node, volumes } => {
                 self.cache.assume_pod(Arc::clone(&pod.info), node);

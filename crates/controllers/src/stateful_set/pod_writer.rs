@@ -14,7 +14,7 @@ use super::view::{ClaimTemplate, ClaimView, PodView};
 use crate::api_requests;
 use crate::metadata::{Metadata, OwnerReference};
 use crate::pod_control::{self, NewPod};
-use runtime::informer::ObjectDecodeError;
+use runtime::informer::{NoSuchIndex, ObjectDecodeError};
 use runtime::kube_client;
 use runtime::recorder::EventType;
 
@@ -30,6 +30,9 @@ pub(super) enum SetError {
     /// A cached object is not valid.
     #[error(transparent)]
     Decode(#[from] ObjectDecodeError),
+    /// The cache has not the index in which the pods are looked up.
+    #[error(transparent)]
+    Index(#[from] NoSuchIndex),
     /// The spec of the set is not valid.
     #[error("{0}")]
     Spec(String),

@@ -156,8 +156,8 @@ impl Rollout<'_> {
         let max_unavailable = self.set.max_unavailable().map_err(SetError::Spec)?;
         // The cache shows what this step has created and deleted.
         let uid = &self.set.metadata.uid;
-        let pods = self.cx.pods.shared_by_index(CONTROLLER_INDEX, uid);
-        let replicas = self.replicas(&pods.map(|it| it.objects).unwrap_or_default());
+        let pods = self.cx.pods.shared_by_index(CONTROLLER_INDEX, uid)?;
+        let replicas = self.replicas(&pods.objects);
         let unavailable = replicas
             .iter()
             .filter(|(_, pod)| pod.as_ref().is_none_or(|pod| self.is_unavailable(pod)))

@@ -291,5 +291,15 @@ async fn an_api_service_of_the_user_replaces_the_simulated_metrics() {
         |_: u16, it: &Value| it["status"]["conditions"][0]["reason"] == "ServiceNotFound";
     plane.until(path, is_missing).await;
     plane.until(&format!("{METRICS}/nodes"), |code, _| code == 503).await;
+
+    // After it was deleted, the simulated metrics come back, with time to create another one before.
+    plane.delete(path).await;
+    plane.advance(Duration::from_secs(4));
+    plane.until(path, |code, _| code == 404).await;
+    let is_restored = |code: u16, it: &Value| {
+        plane.advance(Duration::from_secs(1));
+        code == 200 && it["spec"]["service"]["name"] == "simulated-metrics"
+    };
+    plane.until(path, is_restored).await;
     plane.stop().await;
 }

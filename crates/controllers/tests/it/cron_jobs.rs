@@ -293,6 +293,26 @@ async fn only_the_last_finished_jobs_are_kept() {
 }
 
 #[tokio::test]
+async fn a_job_of_another_owner_is_left_alone_and_the_next_time_has_its_own_job() {
+    let plane = plane().await;
+    let mut foreign = cron_job(&json!({}))["spec"]["jobTemplate"].clone();
+    foreign["metadata"]["name"] = job_name(60).into();
+    let foreign = plane.create(JOBS, &foreign).await;
+    create(&plane, &json!({"concurrencyPolicy": "Replace"})).await;
+    plane.advance(HOUR + Duration::from_millis(100));
+    settle(&plane).await;
+    assert_eq!(plane.read(REPORT).await["status"], json!({}));
+
+    plane.advance(HOUR);
+    let jobs = until_jobs(&plane, &[60, 120]).await;
+    assert_eq!(jobs["items"][0]["metadata"]["uid"], foreign["metadata"]["uid"]);
+    let found = plane.until(REPORT, |_, it| it["status"]["active"].is_array()).await;
+    assert_eq!(found["status"]["active"].as_array().unwrap().len(), 1);
+    assert_eq!(found["status"]["active"][0]["name"], job_name(120));
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn a_missing_job_is_forgotten() {
     let plane = plane().await;
     create(&plane, &json!({})).await;

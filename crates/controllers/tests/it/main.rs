@@ -8,6 +8,8 @@ mod endpoint_pods;
 mod endpoint_slices;
 mod endpoints;
 mod crash;
+mod interception;
+mod stale_cache;
 mod plane;
 mod objects;
 #[path = "../../../apiserver/tests/it/log.rs"]

@@ -188,6 +188,29 @@ async fn a_toleration_that_is_over_evicts_and_a_removed_taint_cancels() {
 }
 
 #[tokio::test]
+async fn a_restarted_controller_counts_a_toleration_from_the_time_of_the_taint() {
+    let mut plane = Plane::start(&["taint-eviction-controller"]).await;
+    create_node(&plane, "n").await;
+    let tolerations =
+        json!([{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10}]);
+    create_pod(&plane, "p", json!({"nodeName": "n", "tolerations": tolerations})).await;
+    let now = jiff::Timestamp::from_second(plane.clock().now().seconds()).unwrap().to_string();
+    let taint = json!({"key": "k", "effect": "NoExecute", "timeAdded": now});
+    plane.merge("/api/v1/nodes/n", &json!({"spec": {"taints": [taint]}})).await;
+    plane.advance(Duration::from_secs(6));
+    plane.restart_controllers().await;
+    plane.advance(Duration::from_secs(3));
+    create_pod(&plane, "intolerant", json!({"nodeName": "n"})).await;
+    let is_deleting = |_: u16, pod: &Value| pod["metadata"]["deletionTimestamp"].is_string();
+    plane.until(&format!("{PODS}/intolerant"), is_deleting).await;
+    let pod = plane.read(&format!("{PODS}/p")).await;
+    assert_eq!(pod["metadata"]["deletionTimestamp"], json!(null));
+    plane.advance(Duration::from_secs(1));
+    plane.until(&format!("{PODS}/p"), is_deleting).await;
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn pods_of_absent_nodes_fail_and_are_removed() {
     let plane = Plane::start(&["pod-garbage-collector-controller"]).await;
     create_pod(&plane, "orphan", json!({"nodeName": "absent"})).await;

@@ -165,6 +165,41 @@ async fn a_replica_set_with_more_pods_than_a_burst_is_complete() {
 }
 
 #[tokio::test]
+async fn a_large_set_counts_its_pods_at_intervals_but_follows_its_spec_at_once() {
+    let plane = plane().await;
+    let mut small = set(1);
+    small["metadata"]["name"] = "small".into();
+    small["spec"]["selector"] = json!({"matchLabels": {"app": "small"}});
+    small["spec"]["template"] = template("small");
+    plane.create(SETS, &small).await;
+    plane.create(SETS, &set(120)).await;
+    until_replicas(&plane, WEB, 120).await;
+    let is_ready = |count: u32| move |_: u16, set: &Value| set["status"]["readyReplicas"] == count;
+    let small = format!("{SETS}/small");
+    until_replicas(&plane, &small, 1).await;
+    let pods = |app: &'static str| {
+        let path = format!("{PODS}?labelSelector=app%3D{app}");
+        let plane = &plane;
+        async move { names(&plane.read(&path).await) }
+    };
+
+    // The pod of the small set shows that the controller has seen the one before.
+    let large = pods("web").await;
+    make_ready(&plane, &large[0]).await;
+    make_ready(&plane, &pods("small").await[0]).await;
+    plane.until(&small, is_ready(1)).await;
+    assert_eq!(plane.read(WEB).await["status"]["readyReplicas"], Value::Null);
+    plane.advance(Duration::from_millis(6));
+    plane.until(WEB, is_ready(1)).await;
+
+    make_ready(&plane, &large[1]).await;
+    plane.merge(WEB, &json!({"spec": {"replicas": 121}})).await;
+    until_replicas(&plane, WEB, 121).await;
+    plane.until(WEB, is_ready(2)).await;
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn a_replication_controller_keeps_its_pods() {
     let plane = plane().await;
     let controllers = "/api/v1/namespaces/default/replicationcontrollers";

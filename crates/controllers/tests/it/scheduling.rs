@@ -310,6 +310,29 @@ async fn a_restarted_scheduler_counts_the_pods_that_are_bound() {
 }
 
 #[tokio::test]
+async fn a_restarted_scheduler_keeps_the_place_of_a_pod_that_has_preempted_others() {
+    let mut plane = plane().await;
+    add_priority_class(&plane, "high", 1000).await;
+    add_node(&plane, "a", "4", json!({})).await;
+    add_pod(&plane, "victim", "3", json!({})).await;
+    bound(&plane, "victim").await;
+    add_pod(&plane, "vip", "4", json!({"priorityClassName": "high"})).await;
+    let is_nominated = |_, pod: &Value| pod["status"]["nominatedNodeName"] == "a";
+    plane.until(&format!("{PODS}/vip"), is_nominated).await;
+    plane.restart_controllers().await;
+    add_pod(&plane, "huge", "100", json!({})).await;
+    refused(&plane, "huge", "1 Insufficient cpu").await;
+    // There is room for them beside the victim, but not beside the pod that waits for its end.
+    add_pod(&plane, "lower", "1", json!({})).await;
+    add_pod(&plane, "equal", "1", json!({"priorityClassName": "high"})).await;
+    refused(&plane, "lower", "1 Insufficient cpu").await;
+    refused(&plane, "equal", "1 Insufficient cpu").await;
+    plane.delete_with(&format!("{PODS}/victim"), &json!({"gracePeriodSeconds": 0})).await;
+    assert_eq!(bound(&plane, "vip").await, "a");
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn two_hundred_pods_fill_ten_nodes_evenly() {
     let plane = plane().await;
     for index in 0..10 {
@@ -323,5 +346,16 @@ async fn two_hundred_pods_fill_ten_nodes_evenly() {
         *nodes.entry(bound(&plane, &format!("p{index}")).await).or_default() += 1;
     }
     assert_eq!(nodes.into_values().collect::<Vec<_>>(), [20; 10]);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_pod_with_resource_claims_waits_and_says_why() {
+    let plane = plane().await;
+    add_node(&plane, "a", "4", json!({})).await;
+    let claims = json!({"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]});
+    add_pod(&plane, "p", "1", claims).await;
+    let why = "0/1 nodes are available: resource claims are not allocated by this scheduler.";
+    refused(&plane, "p", why).await;
     plane.stop().await;
 }

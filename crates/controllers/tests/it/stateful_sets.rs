@@ -210,7 +210,7 @@ async fn claims_belong_to_the_set_or_to_a_surplus_pod_as_the_policy_says() {
     assert_eq!(claim["metadata"]["ownerReferences"][0]["uid"], former);
     until_complete(&plane, 1).await;
 
-    // The claim is doomed: the pod is created again after it is gone.
+    // The claim is being deleted: the pod is created again after it is gone.
     plane.merge(WEB, &json!({"spec": {"replicas": 2}})).await;
     plane
         .until(WEB, |_, set| set["status"]["observedGeneration"] == set["metadata"]["generation"])

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use http::StatusCode;
+
 use crate::crash::{Crash, LastWrite};
+use crate::interception::{self, Interception};
 use crate::plane::Plane;
 use machinery::{Value, json};
 use testenv::TestEnv;
@@ -188,6 +191,24 @@ async fn a_resource_that_cannot_be_migrated_fails_the_migration() {
         failure(&until_finished(&plane, "unknown").await),
         "resource does not exist in discovery"
     );
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_that_is_forbidden_fails_the_migration() {
+    let mut plane = start().await;
+    install_boats(&plane).await;
+    let connect = interception::connect(&plane, |request| {
+        let is_list = request.uri().path().ends_with("/boats") && request.method() == "GET";
+        if is_list { Interception::Refused(StatusCode::FORBIDDEN) } else { Interception::None }
+    });
+    plane.restart_with(connect).await;
+    create_migration(&plane, "boats", "example.com", "boats").await;
+    let migration = until_finished(&plane, "boats").await;
+    let failed = &migration["status"]["conditions"][0];
+    assert_eq!((&failed["type"], &failed["status"]), (&json!("Failed"), &json!("True")));
+    let message = failed["message"].as_str().unwrap();
+    assert!(message.starts_with("migration encountered unhandled error: "), "{message}");
     plane.stop().await;
 }
 

@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::MAX_VOLUMES;
-use super::shell::MAX_PATH;
+use super::{MAX_PATH, MAX_VOLUMES};
 use crate::pod_view::{Container, PodView};
 
 /// The number of files of all nodes; for others the oldest ones are forgotten.
@@ -72,13 +71,7 @@ impl NodeFiles {
     }
 
     /// Adds those of the files of a container that are on the disk of its node.
-    pub(super) fn add(
-        &self,
-        pod: &PodView,
-        container: &Container,
-        id: &str,
-        paths: &BTreeSet<String>,
-    ) {
+    pub(crate) fn add(&self, pod: &PodView, container: &Container, id: &str, paths: &[&str]) {
         for (mount_path, host_path) in host_paths(pod, container) {
             let on_volume = paths.iter().filter_map(|path| path.strip_prefix(mount_path));
             for rest in on_volume.filter(|rest| rest.starts_with('/')) {
@@ -138,6 +131,9 @@ fn host_paths<'a>(
     container: &'a Container,
 ) -> impl Iterator<Item = (&'a str, &'a str)> {
     container.volume_mounts.iter().take(MAX_VOLUMES).filter_map(|mount| {
+        if !mount.sub_path.is_empty() || !mount.sub_path_expr.is_empty() {
+            return None;
+        }
         let mut volumes = pod.spec.volumes.iter().take(MAX_VOLUMES);
         let volume = volumes.find(|volume| volume.name == mount.name)?;
         let host_path = volume.host_path.as_ref()?.path.as_str();

@@ -162,30 +162,39 @@ fn a_pod_ends_at_its_active_deadline() {
     check(
         "{}",
         spec,
-        &["0 Running: ready, ready", "5 Running: exit 0, ready", "20 Failed: exit 0, exit 143"],
+        &["0 Running: ready, ready", "5 Running: exit 0, ready", "20 Failed: exit 0, exit 0"],
     );
 }
 
 #[test]
 fn a_deleted_pod_ends_within_its_grace_period() {
-    let pod = |annotations: &str| -> PodView {
+    let pod = |annotations: &str, command: &str| -> PodView {
         serde_json::from_str(&format!(
             r#"{{"metadata":{{"annotations":{annotations},"deletionGracePeriodSeconds":30,
             "deletionTimestamp":"2024-01-01T00:00:30Z"}},
-            "spec":{{"restartPolicy":"Always","containers":[{{"name":"c"}}]}},
-            "status":{{"phase":"Running","containerStatuses":[{{"name":"c",
+            "spec":{{"restartPolicy":"Always","containers":[{{"name":"c",
+            "command":{command}}}]}},"status":{{"phase":"Running","containerStatuses":[{{"name":"c",
             "state":{{"running":{{"startedAt":"2023-12-31T00:00:00Z"}}}}}}]}}}}"#
         ))
         .unwrap()
     };
     let now = Timestamp::from_seconds(START);
-    let check = |annotations: &str| {
-        let pod = pod(annotations);
+    let end = |annotations: &str, command: &str| {
+        let pod = pod(annotations, command);
         let files = NodeFiles::default();
         let plan = PodPlan::of(&pod, &files);
         PodLifecycle::new(&pod, &plan, now).terminate().map(|status| line(now, &status))
     };
-    assert_eq!(check("{}"), Ok("0 Failed: exit 143".to_owned()));
+    let check = |annotations: &str| end(annotations, "[]");
+    assert_eq!(check("{}"), Ok("0 Succeeded: exit 0".to_owned()));
+    for (command, expect) in [
+        (r#"["sleep","3600"]"#, "0 Failed: exit 143"),
+        (r#"["/bin/sh","-c","serve & wait"]"#, "0 Failed: exit 143"),
+        (r#"["/opt/sh"]"#, "0 Succeeded: exit 0"),
+        (r#"["serve"]"#, "0 Succeeded: exit 0"),
+    ] {
+        assert_eq!(end("{}", command), Ok(expect.to_owned()), "{command}");
+    }
     assert_eq!(check(r#"{"sampan.dev/termination":"5s"}"#), Err(Duration::from_secs(5)));
     assert_eq!(check(r#"{"sampan.dev/termination":"5m"}"#), Err(Duration::from_secs(30)));
 }

@@ -28,22 +28,22 @@ pub(crate) struct StageWatch {
     pub entropy: Entropy,
     pub tasks: Tasks,
     pub crds: Arc<Indexer>,
-    pub followers: Followers,
+    pub staged_objects: StagedObjects,
     /// The tasks of the informer of Stages, while there is one.
     pub running: Mutex<Option<Tasks>>,
 }
 
 /// The objects that are reconciled when the Stages change.
 #[derive(Clone)]
-pub(crate) struct Followers {
+pub(crate) struct StagedObjects {
     pub pods: Arc<Indexer>,
     pub nodes: Arc<Indexer>,
     pub pod_requests: mpsc::Sender<Request>,
     pub node_requests: mpsc::Sender<Request>,
 }
 
-impl Followers {
-    async fn wake(&self) {
+impl StagedObjects {
+    async fn reconcile_all(&self) {
         for (objects, requests) in
             [(&self.nodes, &self.node_requests), (&self.pods, &self.pod_requests)]
         {
@@ -61,14 +61,18 @@ pub(crate) async fn reconcile_crd(
     request: Request,
     watch: Arc<StageWatch>,
 ) -> Result<Action, Failure> {
-    let is_served = watch.crds.get(&request).is_some_and(|crd| is_established(&crd));
+    let crd = watch.crds.get(&request);
+    let is_served = crd.as_ref().map(is_established).transpose()?.unwrap_or_default();
     let running = watch.running.lock().unwrap_or_else(PoisonError::into_inner).take();
     let running = match (is_served, running) {
         (true, None) => Some(watch.start()),
         (false, Some(tasks)) => {
-            let _ = tasks.stop(STOP_TIMEOUT).await;
+            if let Err(error) = tasks.stop(STOP_TIMEOUT).await {
+                // Their informer is gone with its CRD; what is left of it ends with the process.
+                tracing::warn!(%error, "the watch of the stages has not stopped");
+            }
             watch.stages.replace(Vec::new());
-            watch.followers.wake().await;
+            watch.staged_objects.reconcile_all().await;
             None
         }
         (_, running) => running,
@@ -77,7 +81,7 @@ pub(crate) async fn reconcile_crd(
     Ok(Action::Done)
 }
 
-fn is_established(crd: &Item) -> bool {
+fn is_established(crd: &Item) -> Result<bool, Failure> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Crd {
@@ -95,8 +99,9 @@ fn is_established(crd: &Item) -> bool {
         type_: String,
         status: String,
     }
-    let crd: Crd = crd.decode().unwrap_or_default();
-    crd.status.conditions.iter().any(|it| it.type_ == "Established" && it.status == "True")
+    let crd: Crd = crd.decode()?;
+    let mut conditions = crd.status.conditions.iter();
+    Ok(conditions.any(|it| it.type_ == "Established" && it.status == "True"))
 }
 
 impl StageWatch {
@@ -113,13 +118,13 @@ impl StageWatch {
         let informer = factory.informer(&scope);
         let mut events = informer.subscribe(&HandlerOptions::default());
         factory.start();
-        let (stages, followers) = (Arc::clone(&self.stages), self.followers.clone());
+        let (stages, staged_objects) = (Arc::clone(&self.stages), self.staged_objects.clone());
         let shutdown = tasks.shutdown();
-        tasks.spawn("followers of stages", async move {
+        tasks.spawn("stages", async move {
             let follow = async {
                 while events.next().await.is_some() {
                     stages.compile(&informer.indexer().list());
-                    followers.wake().await;
+                    staged_objects.reconcile_all().await;
                 }
             };
             tokio::select! {
@@ -141,11 +146,13 @@ impl Stages {
     fn compile(&self, items: &[Item]) {
         let (mut stages, mut ignored) = (Vec::new(), HashMap::new());
         for item in items {
-            let object = item.decode::<Value>().unwrap_or_default();
-            match Stage::compile(&object) {
+            let object = item.decode::<Value>().map_err(|error| error.to_string());
+            match object.as_ref().map_err(String::clone).and_then(Stage::compile) {
                 Ok(stage) => stages.extend(stage),
                 Err(error) => {
-                    let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
+                    let generation =
+                        object.ok().and_then(|it| it["metadata"]["generation"].as_i64());
+                    let generation = generation.unwrap_or_default();
                     ignored.insert(item.uid().to_owned(), generation);
                     if self.lock_reported().get(item.uid()) != Some(&generation) {
                         self.report_ignored(item, &error);

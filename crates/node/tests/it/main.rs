@@ -7,6 +7,7 @@ mod plane;
 mod nodes;
 mod pods;
 mod pod_commands;
+mod pod_config;
 mod pod_admission;
 mod pod_events;
 mod stages;

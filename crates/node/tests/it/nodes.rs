@@ -132,6 +132,36 @@ async fn a_start_without_nodes_removes_those_of_the_former_start_but_not_those_o
     cluster.stop().await.unwrap();
 }
 
+#[tokio::test]
+async fn a_cluster_without_nodes_simulates_those_of_kwok_if_it_has_controllers() {
+    for (controllers, expect) in [("job", "True"), ("none", "")] {
+        let controllers = Selection::parse(&[controllers]).unwrap();
+        let config = ClusterConfig { nodes: 0, controllers, ..ClusterConfig::default() };
+        let cluster = Cluster::start(config).await.unwrap();
+        let client = Client::new(cluster.server().in_process_client(), "default");
+        let metadata = json!({"name": "mine", "annotations": {"kwok.x-k8s.io/node": "fake"}});
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata});
+        json_requests::create::<Value>(&client, NODES, &node).await.unwrap();
+        let path = format!("{NODES}/mine");
+        let mut status = String::new();
+        for _ in 0..10_000 {
+            let node: Option<Value> = json_requests::get(&client, &path).await.unwrap();
+            let node = node.unwrap();
+            condition(&node, "Ready")["status"]
+                .as_str()
+                .unwrap_or_default()
+                .clone_into(&mut status);
+            if status == "True" {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(status, expect, "{:?}", names(&client).await);
+        assert_eq!(names(&client).await, ["mine"]);
+        cluster.stop().await.unwrap();
+    }
+}
+
 /// The names of all nodes.
 async fn names(client: &Client) -> Vec<String> {
     let list: Option<Value> = json_requests::get(client, NODES).await.unwrap();

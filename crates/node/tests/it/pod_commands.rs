@@ -84,3 +84,31 @@ async fn a_pod_fails_at_its_active_deadline() {
     assert_eq!(condition(&pod, "Ready")["reason"], "PodFailed");
     plane.stop().await;
 }
+
+#[tokio::test]
+async fn a_file_on_the_disk_of_a_node_exists_from_the_time_at_which_it_is_made() {
+    let plane = Plane::start(1, &["none"]).await;
+    let spec = |script: &str| {
+        let mut spec = spec(&["sh", "-c", script]);
+        spec["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
+        let path = json!({"path": "/tmp/job", "type": "DirectoryOrCreate"});
+        spec["volumes"] = json!([{"name": "data", "hostPath": path}]);
+        spec
+    };
+    let writer = "touch /data/first; sleep 60; touch /data/second; sleep 1000000";
+    plane.create_pod("writer", json!({}), spec(writer)).await;
+    plane.until_phase("writer", "Running").await;
+    let reader = "[ -e /data/first ] || exit 1; [ -e /data/second ] || exit 2; exit 3";
+    let exit_code = async |name: &str| {
+        plane.create_pod(name, json!({}), spec(reader)).await;
+        let pod = plane.until_phase(name, "Failed").await;
+        pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"].clone()
+    };
+    assert_eq!(exit_code("early").await, 2);
+    plane.advance(Duration::from_secs(61));
+    // Another pod is advanced after the writer.
+    plane.create_pod("other", json!({}), json!({})).await;
+    plane.until_phase("other", "Running").await;
+    assert_eq!(exit_code("late").await, 3);
+    plane.stop().await;
+}

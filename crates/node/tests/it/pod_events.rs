@@ -43,6 +43,9 @@ async fn the_life_of_a_pod_is_told_in_the_words_of_kubernetes() {
     let first = &list["items"][0];
     assert_eq!(first["involvedObject"]["fieldPath"], "spec.containers{main}");
     assert_eq!(first["type"], "Normal");
+    assert_eq!(first["source"], json!({"component": "kubelet", "host": "sampan-0"}));
+    assert_eq!(first["reportingComponent"], "kubelet");
+    assert_eq!(first["reportingInstance"], "sampan-0");
     plane.stop().await;
 }
 

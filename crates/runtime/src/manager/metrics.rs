@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use super::{Manager, ManagerState};
 use crate::leader_election::Leadership;
-use crate::metrics::{DurationHistogram, ManagerMetrics, ShownQueue};
+use crate::metrics::{ComponentQueue, DurationHistogram, ManagerMetrics};
 use informer::WorkQueue;
 use informer::work_queue::{QueueOptions, RateLimits};
 
 /// What is shown beside the controllers.
 #[derive(Default)]
 pub(super) struct OtherMetrics {
-    queues: Mutex<Vec<Arc<ShownQueue>>>,
+    queues: Mutex<Vec<Arc<ComponentQueue>>>,
     sources: Mutex<Vec<Box<dyn Fn() -> String + Send + Sync>>>,
 }
 
@@ -93,10 +93,10 @@ impl Manager {
             ..QueueOptions::default()
         };
         let queue = WorkQueue::new(&options, &self.0.options.clock, &self.0.options.entropy);
-        let shown = queue.clone();
-        lock(&self.0.other_metrics.queues).push(Arc::new(ShownQueue {
+        let measured = queue.clone();
+        lock(&self.0.other_metrics.queues).push(Arc::new(ComponentQueue {
             name: name.to_owned(),
-            metrics: Box::new(move || shown.metrics()),
+            metrics: Box::new(move || measured.metrics()),
             latency,
             work_duration,
         }));

@@ -22,7 +22,7 @@ pub(crate) fn reconcile_histogram() -> Histogram {
 }
 
 /// A queue of a component that is not a controller of the manager.
-pub(crate) struct ShownQueue {
+pub(crate) struct ComponentQueue {
     pub(crate) name: String,
     pub(crate) metrics: Box<dyn Fn() -> QueueMetrics + Send + Sync>,
     pub(crate) latency: DurationHistogram,
@@ -33,7 +33,7 @@ pub(crate) struct ShownQueue {
 pub(super) fn encode(
     families: &mut Families<'_>,
     loops: &[Arc<ControlLoop>],
-    queues: &[Arc<ShownQueue>],
+    queues: &[Arc<ComponentQueue>],
 ) -> fmt::Result {
     let rows: Vec<Row<'_>> = loops.iter().map(|control_loop| Row::of(control_loop)).collect();
     encode_reconciles(families, &rows)?;

@@ -20,6 +20,7 @@
 //!     reason: "Made".to_owned(),
 //!     message: "the bucket is there".to_owned(),
 //!     at: Timestamp::from_seconds(0),
+//!     host: String::new(),
 //! };
 //! let Decision::Create { key, first, .. } = correlator.decide(&new_event) else { panic!("not a new event") };
 //! correlator.was_created(&key, "bucket.1".to_owned(), first);
@@ -60,6 +61,8 @@ pub struct NewEvent {
     pub message: String,
     /// The time.
     pub at: Timestamp,
+    /// The node that reports it, or empty.
+    pub host: String,
 }
 
 /// The decision about an event.
@@ -242,6 +245,7 @@ mod tests {
             reason: reason.to_owned(),
             message: message.to_owned(),
             at: Timestamp::from_seconds(at),
+            host: String::new(),
         }
     }
 

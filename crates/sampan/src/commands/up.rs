@@ -75,7 +75,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "OPERATOR", value_delimiter = ',', hide = true)]
     with: Vec<String>,
     /// Limit of the size of all objects together; at the limit, objects can be deleted, and updated
-    /// without growing [default: half of the memory available to the program]
+    /// without growing. In memory they take up to five times as much [default: a sixth of the memory
+    /// available to the program]
     #[arg(long, value_name = "BYTES")]
     quota_backend_bytes: Option<usize>,
     /// File of bearer tokens, with one `token,user,uid,"group1,group2"` per line
@@ -216,7 +217,7 @@ fn config(args: &UpArgs) -> Result<Config> {
         listen: Some(args.listen.address),
         serving_names: args.listen.serving_names(),
         store,
-        quota_bytes: args.quota_backend_bytes.unwrap_or_else(|| memory_limit::bytes() / 2),
+        quota_bytes: args.quota_backend_bytes.unwrap_or_else(|| memory_limit::bytes() / 6),
         tokens,
         authorizers,
         rbac: args.authorization_mode == AuthorizationMode::Rbac,

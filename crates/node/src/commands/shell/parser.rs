@@ -1,4 +1,4 @@
-//! The syntax of the scripts that a [`Machine`](super::Machine) follows.
+//! The syntax of the scripts that an [`Interpreter`](super::Interpreter) follows.
 
 use super::{Budget, MAX_NESTING, Stop};
 
@@ -6,17 +6,17 @@ use super::{Budget, MAX_NESTING, Stop};
 const BYTES_PER_STEP: usize = 16;
 
 /// Commands in a row, each with its relation to the one before.
-pub(super) type List = Vec<(Joint, Command)>;
+pub(super) type List = Vec<(RunIf, Command)>;
 
 /// When a command of a list runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Joint {
+pub(super) enum RunIf {
     /// `;`
     Always,
     /// `&&`
-    And,
+    Success,
     /// `||`
-    Or,
+    Failure,
 }
 
 /// A command.
@@ -24,17 +24,14 @@ pub(super) enum Joint {
 pub(super) enum Command {
     Simple(Simple),
     Not(Box<Self>),
-    Group(List),
     If {
         /// Conditions and bodies.
         arms: Vec<(List, List)>,
         otherwise: Option<List>,
     },
-    /// `while`, or `until`, which ends on success.
     While {
         condition: List,
         body: List,
-        ends_on_success: bool,
     },
 }
 
@@ -59,9 +56,14 @@ pub(super) struct Word {
 pub(super) enum Part {
     Text(String),
     /// `$NAME`
-    Variable(String),
+    Variable {
+        name: String,
+        is_quoted: bool,
+    },
     /// `$(script)`
     Output(String),
+    /// `$((1 + 2))`
+    Arithmetic(String),
 }
 
 #[derive(Debug)]
@@ -100,7 +102,7 @@ struct Tokenizer<'a> {
 impl Tokenizer<'_> {
     fn tokens(mut self) -> Option<Vec<Token>> {
         loop {
-            self.rest = self.rest.trim_start_matches([' ', '\t', '\r']);
+            self.rest = self.rest.trim_start_matches([' ', '\t']);
             let Some(first) = self.rest.chars().next() else { return Some(self.tokens) };
             let known = [
                 ("&&", Token::And),
@@ -121,7 +123,7 @@ impl Tokenizer<'_> {
                 }
             } else if first == '#' {
                 self.rest = self.rest.find('\n').map_or("", |end| &self.rest[end..]);
-            } else if "&|<()`".contains(first) {
+            } else if "&|<()`\r".contains(first) {
                 return None;
             } else {
                 let word = self.word()?;
@@ -132,12 +134,15 @@ impl Tokenizer<'_> {
 
     fn word(&mut self) -> Option<Word> {
         let mut word = Word::default();
+        let mut has_bracket = false;
         while let Some(first) = self.rest.chars().next() {
             match first {
-                ' ' | '\t' | '\r' | '\n' | ';' | '>' => break,
+                // A number before `>` is the one of a file descriptor.
+                '>' if literal(&word).is_some_and(|it| it.parse::<u32>().is_ok()) => return None,
+                ' ' | '\t' | '\n' | ';' | '>' => break,
                 '&' | '|' if self.rest.starts_with("&&") || self.rest.starts_with("||") => break,
-                '&' | '|' | '<' | '(' | ')' | '`' | '*' | '?' | '~' => {
-                    // As the only character `*` is an operator of `expr` or all files.
+                // Files by patterns, braces and the like.
+                '&' | '|' | '<' | '(' | ')' | '`' | '*' | '?' | '~' | '{' | '}' | '\r' => {
                     return None;
                 }
                 '\'' => {
@@ -151,15 +156,22 @@ impl Tokenizer<'_> {
                     word.is_quoted = true;
                     self.quoted(&mut word)?;
                 }
-                '$' => self.expansion(&mut word)?,
+                '$' => self.expansion(&mut word, false)?,
+                '\\' if self.rest[1..].starts_with('\n') => return None,
                 '\\' => {
                     self.rest = &self.rest[1..];
                     self.character(&mut word)?;
+                    word.is_quoted = true;
                 }
-                _ => self.character(&mut word)?,
+                _ => {
+                    has_bracket |= first == '[';
+                    self.character(&mut word)?;
+                }
             }
         }
-        Some(word)
+        // Other words with a bracket are patterns.
+        let is_pattern = has_bracket && !matches!(literal(&word), Some("[" | "[["));
+        (!is_pattern).then_some(word)
     }
 
     /// The rest of a text in double quotes.
@@ -170,8 +182,9 @@ impl Tokenizer<'_> {
                     self.rest = &self.rest[1..];
                     return Some(());
                 }
-                '$' => self.expansion(word)?,
+                '$' => self.expansion(word, true)?,
                 '`' => return None,
+                '\\' if self.rest[1..].starts_with('\n') => return None,
                 '\\' if self.rest[1..].starts_with(['"', '\\', '$', '`']) => {
                     self.rest = &self.rest[1..];
                     self.character(word)?;
@@ -189,11 +202,14 @@ impl Tokenizer<'_> {
         Some(())
     }
 
-    /// `$NAME`, `${NAME}` or `$(script)`
-    fn expansion(&mut self, word: &mut Word) -> Option<()> {
+    /// `$NAME`, `${NAME}`, `$(script)` or `$((1 + 2))`
+    fn expansion(&mut self, word: &mut Word, is_quoted: bool) -> Option<()> {
         let rest = &self.rest[1..];
-        if rest.starts_with("((") {
-            return None;
+        if let Some(rest) = rest.strip_prefix("((") {
+            let (text, rest) = rest.split_once("))")?;
+            word.parts.push(Part::Arithmetic(text.to_owned()));
+            self.rest = rest;
+            return Some(());
         }
         if let Some(rest) = rest.strip_prefix('(') {
             let end = closing(rest)?;
@@ -207,12 +223,19 @@ impl Tokenizer<'_> {
             let is_part = |it: char| it.is_ascii_alphanumeric() || it == '_';
             rest.split_at(rest.find(|it| !is_part(it)).unwrap_or(rest.len()))
         };
-        let is_name = name.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_')
-            && name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_');
-        word.parts.push(Part::Variable(is_name.then(|| name.to_owned())?));
+        if !is_name(name) {
+            return None;
+        }
+        word.parts.push(Part::Variable { name: name.to_owned(), is_quoted });
         self.rest = rest;
         Some(())
     }
+}
+
+/// Whether a text can be the name of a variable.
+pub(super) fn is_name(text: &str) -> bool {
+    text.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_')
+        && text.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
 }
 
 fn push_text(word: &mut Word, text: &str) {
@@ -249,24 +272,24 @@ impl Parser {
     /// Commands up to one of these words, which remains.
     fn list(&mut self, ends: &[&str]) -> Option<List> {
         let mut list = List::new();
-        let mut joint = Joint::Always;
+        let mut run_if = RunIf::Always;
         loop {
             match self.tokens.last() {
-                Some(Token::Separator) if joint == Joint::Always || !list.is_empty() => {
+                Some(Token::Separator) if run_if == RunIf::Always || !list.is_empty() => {
                     self.tokens.pop();
                     continue;
                 }
-                None => return (joint == Joint::Always && ends.is_empty()).then_some(list),
+                None => return (run_if == RunIf::Always && ends.is_empty()).then_some(list),
                 Some(Token::Word(word)) if ends.contains(&literal(word).unwrap_or_default()) => {
-                    return (joint == Joint::Always && !list.is_empty()).then_some(list);
+                    return (run_if == RunIf::Always && !list.is_empty()).then_some(list);
                 }
                 Some(_) => {}
             }
-            list.push((joint, self.command()?));
-            joint = match self.tokens.last() {
-                Some(Token::And) => Joint::And,
-                Some(Token::Or) => Joint::Or,
-                Some(Token::Separator) => Joint::Always,
+            list.push((run_if, self.command()?));
+            run_if = match self.tokens.last() {
+                Some(Token::And) => RunIf::Success,
+                Some(Token::Or) => RunIf::Failure,
+                Some(Token::Separator) => RunIf::Always,
                 None if ends.is_empty() => return Some(list),
                 _ => return None,
             };
@@ -291,21 +314,14 @@ impl Parser {
                 self.tokens.pop();
                 Some(Command::Not(Box::new(self.command()?)))
             }
-            "{" => {
-                self.tokens.pop();
-                let list = self.list(&["}"])?;
-                self.keyword("}")?;
-                Some(Command::Group(list))
-            }
             "if" => self.condition(),
-            name @ ("while" | "until") => {
-                let ends_on_success = name == "until";
+            "while" => {
                 self.tokens.pop();
                 let condition = self.list(&["do"])?;
                 self.keyword("do")?;
                 let body = self.list(&["done"])?;
                 self.keyword("done")?;
-                Some(Command::While { condition, body, ends_on_success })
+                Some(Command::While { condition, body })
             }
             "for" | "case" | "function" | "then" | "do" | "done" | "fi" | "else" | "elif" => None,
             _ => self.simple(),
