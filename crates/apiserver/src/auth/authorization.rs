@@ -5,6 +5,7 @@
 //! [`DefaultRules`] is always the first member.
 
 pub mod abac;
+pub mod always;
 mod decision;
 mod default_rules;
 pub mod fixed_roles;
@@ -131,15 +132,17 @@ pub struct Authorizers(Arc<[Arc<dyn Authorizer>]>);
 impl Authorizers {
     /// The union of the default rules and `others`, in this order.
     pub fn new(others: &[Arc<dyn Authorizer>]) -> Self {
-        let first: Arc<dyn Authorizer> = Arc::new(DefaultRules);
-        Self(std::iter::once(&first).chain(others).map(Arc::clone).collect())
+        Self::beginning_with(Arc::new(DefaultRules), others)
     }
 
-    /// The union of `others` and `roles`, in this order, after the group `system:masters`. The rules
-    /// that every user has come from the roles.
-    pub fn with_roles(others: &[Arc<dyn Authorizer>], roles: Arc<dyn Authorizer>) -> Self {
-        let first: Arc<dyn Authorizer> = Arc::new(Masters);
-        Self(std::iter::once(&first).chain(others).chain([&roles]).map(Arc::clone).collect())
+    /// The union of `others`, of which one grants the rights of roles, after that of the group
+    /// `system:masters`. The default rules come from roles.
+    pub fn with_roles(others: &[Arc<dyn Authorizer>]) -> Self {
+        Self::beginning_with(Arc::new(Masters), others)
+    }
+
+    fn beginning_with(first: Arc<dyn Authorizer>, others: &[Arc<dyn Authorizer>]) -> Self {
+        Self(std::iter::once(&first).chain(others).map(Arc::clone).collect())
     }
 
     /// The decision of the first member with an opinion. Upstream: the union authorizer; the reasons

@@ -3,6 +3,7 @@
 use http::Method;
 
 use crate::objects::{CONFIG_MAPS, config_map};
+use apiserver::AuthorizerConfig;
 use apiserver::auth::authentication::User;
 use machinery::{Value, json};
 use testenv::media_type::{JSON, MERGE_PATCH};
@@ -15,7 +16,10 @@ const CLUSTER_ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 const CLUSTER_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 
 async fn plane() -> (TestEnv, Client) {
-    let plane = TestEnv::builder().config(|config| config.rbac = true).start().await;
+    let plane = TestEnv::builder()
+        .config(|config| config.authorizers.push(AuthorizerConfig::Rbac))
+        .start()
+        .await;
     let alice = plane.as_user(User::authenticated("alice", "", vec!["dev".to_owned()]));
     (plane, alice)
 }
@@ -199,7 +203,10 @@ async fn a_plane_has_the_roles_of_kubernetes_and_restores_what_they_grant() {
     let start = || async {
         let store = apiserver::StoreConfig::Embedded(directory.path().to_owned());
         TestEnv::builder()
-            .config(|config| (config.rbac, config.store) = (true, store))
+            .config(|config| {
+                config.authorizers.push(AuthorizerConfig::Rbac);
+                config.store = store;
+            })
             .start()
             .await
     };
@@ -253,5 +260,13 @@ async fn what_every_user_may_do_comes_from_roles() {
     assert_eq!(code_of(&alice, &format!("{RBAC}/clusterroles")).await, 403);
     plane.delete(&format!("{CLUSTER_BINDINGS}/system:discovery")).await;
     assert_eq!(code_of(&alice, "/apis").await, 403);
+    plane.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_plane_can_refuse_requests_without_credentials() {
+    let builder = TestEnv::builder().config(|config| config.anonymous_auth = false);
+    let plane = builder.start().await;
+    assert_eq!(code_of(&plane.unauthenticated(), "/version").await, 401);
     plane.stop().await.unwrap();
 }

@@ -1,6 +1,7 @@
 //! Aggregated cluster roles.
 
 use crate::plane::Plane;
+use apiserver::AuthorizerConfig;
 use machinery::{Value, json};
 use testenv::TestEnv;
 
@@ -40,7 +41,8 @@ async fn an_aggregated_role_has_the_rules_of_the_roles_that_it_selects() {
 
 #[tokio::test]
 async fn an_admin_has_the_rights_of_an_editor_who_has_those_of_a_viewer() {
-    let builder = TestEnv::builder().config(|config| config.rbac = true);
+    let builder =
+        TestEnv::builder().config(|config| config.authorizers.push(AuthorizerConfig::Rbac));
     let plane = Plane::start_with(builder, &["clusterrole-aggregation-controller"]).await;
     let has = |role: &Value, resource: &str, verb: &str| {
         let rules = role["rules"].as_array().into_iter().flatten();
