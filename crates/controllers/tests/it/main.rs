@@ -38,3 +38,4 @@ mod job_restarts;
 mod cron_jobs;
 mod contention;
 mod cluster_roles;
+mod access_table;
