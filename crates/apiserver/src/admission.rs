@@ -42,6 +42,7 @@ use std::sync::Arc;
 use prometheus_client::registry::Registry;
 
 use crate::auth::authorization::Authorizers;
+use crate::rbac::rule_resolver::RuleResolver;
 use crate::registry::admit::AdmissionFuture;
 use crate::registry::scope::RequestScope;
 use crate::storage::hooks::{Reservation, Validate as ValidateHook};
@@ -78,11 +79,18 @@ pub(crate) struct Admission {
     webhooks: Webhooks,
     webhook_metrics: WebhookMetrics,
     authorizers: Authorizers,
+    /// Present if roles are in effect.
+    rules: Option<Arc<RuleResolver>>,
 }
 
 impl Admission {
     /// Admission with these plugins. Their metrics are registered in `registry`.
-    pub(crate) fn new(plugins: Plugins, authorizers: Authorizers, registry: &mut Registry) -> Self {
+    pub(crate) fn new(
+        plugins: Plugins,
+        authorizers: Authorizers,
+        rules: Option<Arc<RuleResolver>>,
+        registry: &mut Registry,
+    ) -> Self {
         Self {
             plugins,
             limit_ranges: ParsedObjects::new("", "limitranges", Limits::of),
@@ -112,6 +120,7 @@ impl Admission {
             webhooks: Webhooks::default(),
             webhook_metrics: WebhookMetrics::new(registry),
             authorizers,
+            rules,
         }
     }
 }

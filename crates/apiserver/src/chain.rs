@@ -30,6 +30,7 @@ use crate::http::request_body::RequestBody;
 use crate::http::{headers, response};
 use crate::in_process::handler::{Handler, Peer, ResponseFuture};
 use crate::plane::Plane;
+use crate::rbac;
 use crate::registry::pending_writes::PendingWrites;
 use crate::registry::scope::ScopeParts;
 use crate::request::RequestInfo;
@@ -159,7 +160,16 @@ async fn chain(
         // Extensions come from clients in this process only.
         accept_items: head.extensions.get().copied().filter(|_| peer.connection.is_none()),
     };
-    mux::resource(parts, head, body).await
+    // A request that follows the response is authorized by what was written.
+    let changes_policy = parts.scope.path.group == rbac::GROUP && !parts.scope.verb.is_read_only();
+    let storage = changes_policy.then(|| Arc::clone(&parts.plane.storage));
+    let response = mux::resource(parts, head, body).await;
+    if let Some(storage) = storage
+        && let Err(error) = storage.cache.catch_up().await
+    {
+        tracing::warn!(%error, "a change of roles is not in effect yet");
+    }
+    response
 }
 
 /// The response to a request that is not allowed. An authorizer that failed could have allowed it, so

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::auth::authentication::client_authorities::ClientAuthorities;
 use crate::auth::authentication::token::TokenFile;
 use crate::auth::authorization::Authorizer;
 use crate::outbound::in_process_services::InProcessServices;
@@ -44,6 +45,21 @@ impl Default for Timeouts {
     }
 }
 
+/// An authorizer of a plane.
+#[derive(Debug, Clone)]
+pub enum AuthorizerConfig {
+    /// The rights of roles and their bindings. The server creates Kubernetes' own ones.
+    Rbac,
+    /// An authorizer that needs nothing of the plane.
+    Other(Arc<dyn Authorizer>),
+}
+
+impl<A: Authorizer + 'static> From<Arc<A>> for AuthorizerConfig {
+    fn from(authorizer: Arc<A>) -> Self {
+        Self::Other(authorizer)
+    }
+}
+
 /// See the [module documentation](self).
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -61,10 +77,16 @@ pub struct Config {
     pub store: StoreConfig,
     /// The maximum total size of all stored objects, which are in memory, in bytes.
     pub quota_bytes: usize,
+    /// The authorities whose client certificates are accepted, besides that of the plane.
+    pub client_authorities: ClientAuthorities,
     /// The static bearer tokens.
     pub tokens: TokenFile,
-    /// The authorizers that are called after the default rules.
-    pub authorizers: Vec<Arc<dyn Authorizer>>,
+    /// Whether requests without credentials are those of the user `system:anonymous`; otherwise they
+    /// are refused.
+    pub anonymous_auth: bool,
+    /// The authorizers that are called in turn after that of `system:masters`. Without
+    /// [`AuthorizerConfig::Rbac`], all users have the default rules.
+    pub authorizers: Vec<AuthorizerConfig>,
     /// The network of the cluster IPs of services.
     pub service_cidr: String,
     /// Admission plugins that are enabled besides the default ones, by Kubernetes' names. With
@@ -107,7 +129,9 @@ impl Default for Config {
             serving_names: Vec::new(),
             store: StoreConfig::Memory,
             quota_bytes: store::Options::default().quota_bytes,
+            client_authorities: ClientAuthorities::default(),
             tokens: TokenFile::default(),
+            anonymous_auth: true,
             authorizers: Vec::new(),
             service_cidr: "10.0.0.0/24".to_owned(),
             enabled_plugins: Vec::new(),

@@ -11,6 +11,7 @@ mod extensions;
 pub mod admission;
 mod registry;
 pub mod in_process;
+mod rbac;
 mod storage;
 mod cache;
 pub mod config;
@@ -22,6 +23,6 @@ pub mod http;
 pub mod request;
 pub mod certificates;
 
-pub use config::{Config, StoreConfig, Timeouts};
+pub use config::{AuthorizerConfig, Config, StoreConfig, Timeouts};
 pub use in_process::InProcessClient;
 pub use server::Server;

@@ -32,8 +32,12 @@ pub(crate) struct Plane {
     pub authenticator: Authenticator,
     /// Authorizes requests.
     pub authorizers: Authorizers,
+    /// Whether roles are in effect.
+    pub has_roles: bool,
     /// Signs certificates.
     pub authority: Authority,
+    /// The authorities whose client certificates are accepted, in PEM.
+    pub client_authorities: String,
     /// Limits the concurrent requests of each user.
     pub flow_control: Arc<FlowControl>,
     /// The time limits of requests and connections.

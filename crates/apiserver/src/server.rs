@@ -19,12 +19,12 @@ use crate::admission::{Admission, PluginSelectionError, Plugins};
 use crate::auth::authentication::Authenticator;
 use crate::auth::authentication::service_account;
 use crate::auth::authentication::service_account::TokenSigner;
-use crate::auth::authorization::{Authorizers, masters};
+use crate::auth::authorization::{Authorizer, Authorizers, masters};
 use crate::cache::watch_cache::WatchCache;
 use crate::certificates;
 use crate::certificates::Authority;
 use crate::chain::Chain;
-use crate::config::{Config, StoreConfig};
+use crate::config::{AuthorizerConfig, Config, StoreConfig};
 use crate::extensions::aggregation;
 use crate::extensions::aggregation::Aggregation;
 use crate::extensions::crd;
@@ -38,6 +38,8 @@ use crate::metrics::Metrics;
 use crate::outbound::Outbound;
 use crate::plane::Plane;
 use crate::plane::health_checks::{CheckScope, HealthCheck, HealthChecks, NamedCheck};
+use crate::rbac::authorizer::RbacAuthorizer;
+use crate::rbac::rule_resolver::RuleResolver;
 use crate::registry::service_address::{InvalidServiceCidr, ServiceAddresses, ServiceAllocator};
 use crate::storage::Storage;
 use crate::storage::catalog::{Catalog, ServedResource};
@@ -379,15 +381,24 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let front_proxy = authority.client(aggregation::FRONT_PROXY, &[], config.clock.now())?;
     let front_proxy =
         Identity { certificate: front_proxy.certificate.into(), key: front_proxy.key.into() };
-    let authorizers = Authorizers::new(&config.authorizers);
-    let admission = Admission::new(plugins, authorizers.clone(), &mut metrics);
+    let has_roles = config.authorizers.iter().any(|it| matches!(it, AuthorizerConfig::Rbac));
+    let rules = has_roles.then(|| Arc::new(RuleResolver::new(&storage)));
+    let authorizers = authorizers(&config.authorizers, rules.as_ref());
+    let admission = Admission::new(plugins, authorizers.clone(), rules, &mut metrics);
     let (used_secrets, uses) = mpsc::channel(USED_SECRETS);
-    let authenticator = Authenticator { tokens: config.tokens.clone(), signer, used_secrets };
+    let authenticator = Authenticator {
+        tokens: config.tokens.clone(),
+        allows_anonymous: config.anonymous_auth,
+        signer,
+        used_secrets,
+    };
     let chain = Arc::new_cyclic(|chain: &Weak<Chain>| {
         let loopback = LoopbackClient::new(Weak::clone(chain) as Weak<dyn Handler>);
         let plane = Plane {
             authenticator,
             authorizers,
+            has_roles,
+            client_authorities: config.client_authorities.with_own(authority.certificate()),
             authority,
             flow_control: Arc::new(FlowControl::new(config.max_reads, config.max_writes)),
             timeouts: config.timeouts,
@@ -411,6 +422,24 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let tracking = legacy_token_tracking::label_used_secrets(Arc::clone(&chain.plane), uses);
     chain.plane.storage.tasks.spawn("legacy-token-tracking", tracking);
     Ok(chain)
+}
+
+/// The authorizers of a plane. `rules` is absent if roles are not in effect.
+fn authorizers(configured: &[AuthorizerConfig], rules: Option<&Arc<RuleResolver>>) -> Authorizers {
+    let mut authorizers: Vec<Arc<dyn Authorizer>> = Vec::new();
+    for authorizer in configured {
+        match (authorizer, rules) {
+            (AuthorizerConfig::Other(authorizer), _) => authorizers.push(Arc::clone(authorizer)),
+            (AuthorizerConfig::Rbac, Some(rules)) => {
+                authorizers.push(Arc::new(RbacAuthorizer(Arc::clone(rules))));
+            }
+            (AuthorizerConfig::Rbac, None) => {}
+        }
+    }
+    match rules {
+        Some(_) => Authorizers::with_roles(&authorizers),
+        None => Authorizers::new(&authorizers),
+    }
 }
 
 /// Starts the watch cache. Its tasks stop with those of the store, since requests that finish while
@@ -490,7 +519,7 @@ fn serve(
     let names: Vec<&str> =
         DEFAULT_SERVING_NAMES.into_iter().chain(names.iter().map(String::as_str)).collect();
     let certified = plane.authority.serving(&names, &addresses, plane.storage.clock.now())?;
-    let tls = listen::tls(&certified, plane.authority.certificate())?;
+    let tls = listen::tls(&certified, &plane.client_authorities)?;
     let listener_state = ListenerState {
         handler: Arc::<Chain>::clone(chain),
         flow_control: Arc::clone(&plane.flow_control),

@@ -31,6 +31,8 @@ pub const JSON: &str = "application/json";
 pub const JSON_PATCH: &str = "application/json-patch+json";
 /// The media type of JSON merge patches.
 pub const MERGE_PATCH: &str = "application/merge-patch+json";
+/// The media type of server-side apply.
+pub const APPLY_PATCH: &str = "application/apply-patch+yaml";
 /// The media type of strategic merge patches.
 pub const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
 

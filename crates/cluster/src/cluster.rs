@@ -71,7 +71,7 @@ impl Cluster {
     pub async fn start(config: ClusterConfig) -> Result<Self, server::Error> {
         let ClusterConfig { server: mut config, controllers, nodes, capacity } = config;
         let metrics_api = MetricsApi::default();
-        config.authorizers.insert(0, Arc::new(roles()));
+        config.authorizers.insert(0, Arc::new(roles()).into());
         config.require_service_accounts |= controllers.includes("serviceaccount-controller");
         config.writes_quota_status &= controllers.is_on_in_server(RESOURCE_QUOTA);
         config.writes_policy_status &=

@@ -5,7 +5,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value, json};
 
 use crate::metadata::Metadata;
-use runtime::client::json_requests::{self, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
+use runtime::client::json_requests::{self, APPLY_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
 use runtime::{Client, kube_client};
 
 pub(crate) use runtime::client::json_requests::{
@@ -30,6 +30,17 @@ pub(crate) async fn strategic_merge<R: DeserializeOwned>(
     patch: &impl Serialize,
 ) -> Result<R> {
     json_requests::patch(client, path, STRATEGIC_MERGE_PATCH, patch).await
+}
+
+/// Applies a configuration to the object at `path`, also to fields of other managers.
+pub(crate) async fn apply(
+    client: &Client,
+    path: &str,
+    field_manager: &str,
+    configuration: &impl Serialize,
+) -> Result<()> {
+    let path = format!("{path}?fieldManager={field_manager}&force=true");
+    json_requests::patch::<IgnoredAny>(client, &path, APPLY_PATCH, configuration).await.map(|_| ())
 }
 
 /// Replaces the status of the object with this metadata by a merge patch, which removes the fields

@@ -68,6 +68,7 @@ pub const CONTROLLERS: &[&ControllerDescriptor] = &[
     &crate::certificate_cleaner::CONTROLLER,
     &crate::job::CONTROLLER,
     &crate::cron_job::CONTROLLER,
+    &crate::cluster_role_aggregation::CONTROLLER,
 ];
 
 /// A user and its permissions.

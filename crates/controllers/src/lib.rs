@@ -75,6 +75,7 @@ mod certificate_signer;
 mod certificate_cleaner;
 mod job;
 mod cron_job;
+mod cluster_role_aggregation;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
 pub use controller_table::{ControllerDescriptor, Role, roles};

@@ -1,4 +1,6 @@
-//! [`PolicyRule`]: a rule of a role: verbs on resources, as in RBAC.
+//! [`PolicyRule`]: a rule of a role: verbs on resources or on other URLs, as in RBAC.
+
+use serde_json::{Map, Value};
 
 /// A rule that is known at compile time. `*` stands for every group, resource or verb.
 ///
@@ -19,6 +21,8 @@ pub struct PolicyRule {
     pub verbs: &'static [&'static str],
     /// The names of the objects; all objects if it is empty.
     pub names: &'static [&'static str],
+    /// The paths of a rule that is not about resources; `*` at the end stands for any suffix.
+    pub urls: &'static [&'static str],
 }
 
 impl PolicyRule {
@@ -28,7 +32,19 @@ impl PolicyRule {
         resources: &'static [&'static str],
         verbs: &'static [&'static str],
     ) -> Self {
-        Self { groups, resources, verbs, names: &[] }
+        Self { groups, resources, verbs, names: &[], urls: &[] }
+    }
+
+    /// A rule about paths that are not of resources.
+    ///
+    /// ```
+    /// # use machinery::PolicyRule;
+    /// let rule = PolicyRule::on_urls(&["/healthz", "/healthz/*"], &["get"]);
+    /// assert_eq!(rule.urls, ["/healthz", "/healthz/*"]);
+    /// assert!(!rule.allows("get", "", "pods", ""));
+    /// ```
+    pub const fn on_urls(urls: &'static [&'static str], verbs: &'static [&'static str]) -> Self {
+        Self { groups: &[], resources: &[], verbs, names: &[], urls }
     }
 
     /// The same rule for the objects with these names only.
@@ -58,10 +74,35 @@ impl PolicyRule {
             && has(self.groups, group)
             && self.resources.iter().any(|it| names_resource(it, resource, subresource))
     }
+
+    /// The rule as it is written in a role; empty lists other than the verbs are left out.
+    ///
+    /// ```
+    /// # use machinery::{PolicyRule, json};
+    /// let rule = PolicyRule::new(&[""], &["pods"], &["get"]).for_names(&["a"]);
+    /// assert_eq!(
+    ///     rule.to_value(),
+    ///     json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]})
+    /// );
+    /// ```
+    pub fn to_value(&self) -> Value {
+        let optional = [
+            ("apiGroups", self.groups),
+            ("resources", self.resources),
+            ("resourceNames", self.names),
+            ("nonResourceURLs", self.urls),
+        ];
+        let mut rule = Map::new();
+        rule.insert("verbs".to_owned(), Value::from(self.verbs));
+        for (key, values) in optional.into_iter().filter(|(_, values)| !values.is_empty()) {
+            rule.insert(key.to_owned(), Value::from(values));
+        }
+        Value::Object(rule)
+    }
 }
 
 /// Whether `*`, `pods`, `pods/status` or `*/status` names the resource and its subresource.
-fn names_resource(pattern: &str, resource: &str, subresource: &str) -> bool {
+pub fn names_resource(pattern: &str, resource: &str, subresource: &str) -> bool {
     let (plural, part) = pattern.split_once('/').unwrap_or((pattern, ""));
     pattern == "*"
         || (part == subresource && (plural == resource || plural == "*" && !part.is_empty()))

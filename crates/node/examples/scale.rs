@@ -37,7 +37,7 @@ async fn main() {
     let roles = node::roles().into_iter().map(|it| (it.identity.user, it.rules.to_vec()));
     let roles = Arc::new(FixedRoles::new(roles));
     let builder = TestEnv::builder().system_clock();
-    let env = builder.config(|config| config.authorizers.push(roles)).start().await;
+    let env = builder.config(|config| config.authorizers.push(roles.into())).start().await;
 
     let start = clock.instant();
     let running = start_nodes(&env, nodes);

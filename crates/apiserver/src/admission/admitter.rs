@@ -4,6 +4,8 @@ use super::policy::authorize_params;
 use super::{Admission, Attributes, Operation, OperationOptions};
 use crate::auth::authorization;
 use crate::auth::authorization::{ResourceAttributes, forbidden};
+use crate::rbac;
+use crate::rbac::escalation::{self, PolicyWrite};
 use crate::registry::admit::{AdmissionFuture, Admit};
 use crate::registry::scope::RequestScope;
 use crate::request::Verb;
@@ -64,7 +66,10 @@ impl Admit for Admitter<'_> {
         old: Option<&'a Object>,
     ) -> AdmissionFuture<'a, ()> {
         let attributes = self.attributes(Some(object), old);
-        Box::pin(async move { super::mutate(&attributes, object).await })
+        Box::pin(async move {
+            super::mutate(&attributes, object).await?;
+            check_escalation(&attributes, object).await
+        })
     }
 
     fn validate<'a>(
@@ -81,6 +86,24 @@ impl Admit for Admitter<'_> {
             super::validate(&attributes, object).await
         })
     }
+}
+
+/// Refuses roles and bindings that grant more than the user may do.
+async fn check_escalation(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+    let (admission, scope) = (attributes.admission, attributes.scope);
+    let Some(rules) = &admission.rules else { return Ok(()) };
+    if scope.path.group != rbac::GROUP {
+        return Ok(());
+    }
+    let write = PolicyWrite {
+        user: &scope.user,
+        plural: &scope.path.resource,
+        namespace: scope.namespace(),
+        requested_name: &scope.path.name,
+        object,
+        old: attributes.old,
+    };
+    escalation::check(&write, rules, &admission.authorizers).await
 }
 
 /// Authorizes the creation of an object by another verb, such as a patch that applies a

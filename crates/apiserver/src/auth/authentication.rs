@@ -1,6 +1,7 @@
 //! Authentication of requests by client certificate or bearer token; others are anonymous.
 
 mod bearer;
+pub mod client_authorities;
 pub mod service_account;
 pub mod token;
 pub mod x509;
@@ -81,6 +82,8 @@ impl User {
 pub struct Authenticator {
     /// The static tokens.
     pub tokens: TokenFile,
+    /// Whether requests without credentials are accepted.
+    pub allows_anonymous: bool,
     /// Verifies tokens of service accounts.
     pub signer: TokenSigner,
     /// Receives the secrets whose tokens are used for the first time on a day. If it is full, a later
@@ -107,7 +110,13 @@ impl Authenticator {
             None => bearer::websocket_protocol(headers)?,
             token => token.map(Cow::Borrowed),
         };
-        let Some(token) = bearer else { return Ok(User::anonymous()) };
+        let Some(token) = bearer else {
+            return if self.allows_anonymous {
+                Ok(User::anonymous())
+            } else {
+                Err(Status::unauthorized())
+            };
+        };
         match self.authenticate_token(&token, now, lookup) {
             Ok((user, audiences)) if audiences.iter().any(|it| it == ISSUER) => Ok(user),
             _ => Err(Status::unauthorized()),

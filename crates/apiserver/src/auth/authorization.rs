@@ -5,6 +5,7 @@
 //! [`DefaultRules`] is always the first member.
 
 pub mod abac;
+pub mod always;
 mod decision;
 mod default_rules;
 pub mod fixed_roles;
@@ -22,6 +23,7 @@ use machinery::{GroupResource, Status, Value, json};
 
 pub use decision::{Authorization, Decision};
 pub use default_rules::DefaultRules;
+use masters::Masters;
 
 /// The attributes of a request that authorizers decide on, as in Kubernetes.
 #[derive(Debug, Clone, Copy)]
@@ -130,7 +132,16 @@ pub struct Authorizers(Arc<[Arc<dyn Authorizer>]>);
 impl Authorizers {
     /// The union of the default rules and `others`, in this order.
     pub fn new(others: &[Arc<dyn Authorizer>]) -> Self {
-        let first: Arc<dyn Authorizer> = Arc::new(DefaultRules);
+        Self::beginning_with(Arc::new(DefaultRules), others)
+    }
+
+    /// The union of `others`, of which one grants the rights of roles, after that of the group
+    /// `system:masters`. The default rules come from roles.
+    pub fn with_roles(others: &[Arc<dyn Authorizer>]) -> Self {
+        Self::beginning_with(Arc::new(Masters), others)
+    }
+
+    fn beginning_with(first: Arc<dyn Authorizer>, others: &[Arc<dyn Authorizer>]) -> Self {
         Self(std::iter::once(&first).chain(others).map(Arc::clone).collect())
     }
 

@@ -46,8 +46,8 @@ impl Authorizer for RemoteAuthorizer {
 }
 
 async fn plane() -> TestEnv {
-    let authorizers: Vec<Arc<dyn Authorizer>> = vec![Arc::new(RemoteAuthorizer)];
-    TestEnv::builder().config(|config| config.authorizers = authorizers).start().await
+    let authorizer = Arc::new(RemoteAuthorizer);
+    TestEnv::builder().config(|config| config.authorizers.push(authorizer.into())).start().await
 }
 
 async fn review(plane: &TestEnv, user: &str, extra: &Value) -> Value {

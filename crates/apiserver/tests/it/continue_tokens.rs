@@ -21,7 +21,7 @@ async fn start() -> (TestEnv, Client) {
     let policies = PolicyFile::parse(&policy.to_string()).unwrap();
     let builder = TestEnv::builder().config(|config| {
         config.tokens = TokenFile::parse("t-reader,reader,1\n").unwrap();
-        config.authorizers = vec![Arc::new(policies)];
+        config.authorizers = vec![Arc::new(policies).into()];
     });
     let plane = builder.start().await;
     for namespace in ["blue", "red"] {

@@ -23,6 +23,7 @@ mod faulty_store;
 mod store_faults;
 mod store_connection;
 mod refusals;
+mod roles;
 mod bounds;
 mod apply;
 mod deletion;

@@ -48,9 +48,9 @@ impl Authorizer for Rights {
 
 /// A plane, and alice, who has these rights.
 async fn plane(rights: &'static [&'static str]) -> (TestEnv, Client) {
-    let authorizers: Vec<Arc<dyn Authorizer>> = vec![Arc::new(Rights(rights))];
+    let authorizer = Arc::new(Rights(rights));
     let builder = TestEnv::builder().config(|config| {
-        config.authorizers = authorizers;
+        config.authorizers.push(authorizer.into());
         config.enabled_plugins = vec!["OwnerReferencesPermissionEnforcement".to_owned()];
     });
     let plane = builder.start().await;

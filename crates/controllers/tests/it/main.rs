@@ -37,3 +37,5 @@ mod jobs;
 mod job_restarts;
 mod cron_jobs;
 mod contention;
+mod cluster_roles;
+mod access_table;

@@ -27,7 +27,7 @@ impl Plane {
     pub(crate) async fn start_with(builder: TestEnvBuilder, controllers: &[&str]) -> Self {
         let metrics_api = MetricsApi::default();
         let builder = builder.config(|config| {
-            config.authorizers.push(Arc::new(cluster::roles()));
+            config.authorizers.push(Arc::new(cluster::roles()).into());
             cluster::serve_metrics(config, &metrics_api);
         });
         let env = builder.start().await;

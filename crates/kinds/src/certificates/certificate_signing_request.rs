@@ -2,6 +2,10 @@
 
 mod conditions;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+
+use super::pem_blocks::pem_blocks;
 use crate::table::{self, selectable};
 use crate::validation::rules::{supported_only, unique};
 use machinery::field_path::quote;
@@ -188,10 +192,11 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     conditions::validate(object, errors);
 }
 
-/// Whether the bytes are a PEM block with a certificate request. The signer checks its content.
+/// Whether the first PEM block of the bytes is a certificate request. The signer checks its content.
 fn is_certificate_request(base64: &str) -> bool {
-    // The base64 form of "-----BEGIN CERTIFICATE REQUEST", whose length is a multiple of three.
-    base64.starts_with("LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNU")
+    let bytes = BASE64_STANDARD.decode(base64).unwrap_or_default();
+    let blocks = pem_blocks(&String::from_utf8_lossy(&bytes));
+    blocks.first().is_some_and(|it| it.label == "CERTIFICATE REQUEST")
 }
 
 /// A signer is a domain of at least two labels, a slash, and DNS subdomains separated by dots.
@@ -233,7 +238,7 @@ mod tests {
     use super::*;
     use crate::validation::testing::{lines, object, refusals};
 
-    const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
+    const REQUEST: &str = "YSBjb21tZW50Ci0tLS0tQkVHSU4gQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCllRPT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
 
     fn request(spec: Value) -> Value {
         let mut whole =

@@ -1,15 +1,13 @@
 //! `ClusterTrustBundle`: certificates of authorities that workloads trust.
 
-mod pem_blocks;
-
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::certificate_signing_request::validate_signer;
+use super::pem_blocks::pem_blocks;
 use crate::table::{self, selectable};
 use crate::validation::rules::immutable;
 use machinery::fields::{text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
-use pem_blocks::pem_blocks;
 use types::columns::{NAME, column, or_none};
 use types::resource::{Column, Columns, Now, Resource, Strategy, Version};
 

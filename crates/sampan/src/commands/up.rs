@@ -14,9 +14,11 @@ use crate::kubeconfig::{self, Entry, Merged};
 use crate::memory_limit;
 use crate::output::{print_line, print_note};
 use crate::stop_signals::StopSignals;
+use apiserver::AuthorizerConfig;
+use apiserver::auth::authentication::client_authorities::ClientAuthorities;
 use apiserver::auth::authentication::token::TokenFile;
-use apiserver::auth::authorization::Authorizer;
 use apiserver::auth::authorization::abac::PolicyFile;
+use apiserver::auth::authorization::always::{AlwaysAllow, AlwaysDeny};
 use apiserver::{Config, Server, StoreConfig};
 use cluster::{Cluster, ClusterConfig, Selection};
 use listen_address::{ListenAddress, server_url};
@@ -79,11 +81,24 @@ pub(crate) struct UpArgs {
     /// available to the program]
     #[arg(long, value_name = "BYTES")]
     quota_backend_bytes: Option<usize>,
+    /// File of certificate authorities in PEM whose client certificates are accepted, besides the
+    /// plane's own: the common name is the user, the organizations are the groups
+    #[arg(long, value_name = "FILE")]
+    client_ca_file: Option<PathBuf>,
     /// File of bearer tokens, with one `token,user,uid,"group1,group2"` per line
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
-    /// File of ABAC policies, which add to the default rules, in kube-apiserver's format: one JSON
-    /// object per line
+    /// Whether requests without credentials are those of the user `system:anonymous`, who may read
+    /// health and version; otherwise they are refused [default: true, but false with the authorization
+    /// mode `AlwaysAllow`]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    anonymous_auth: Option<bool>,
+    /// Who may do what, besides the group `system:masters`. The first mode with an opinion decides:
+    /// `RBAC` by roles and bindings, `ABAC` by a policy file, or `AlwaysAllow` and `AlwaysDeny`
+    #[arg(long, value_name = "MODES", value_delimiter = ',', default_value = "RBAC")]
+    authorization_mode: Vec<AuthorizationMode>,
+    /// File of policies for the mode `ABAC`, which is the first one unless `--authorization-mode` names
+    /// it, in kube-apiserver's format: one JSON object per line
     #[arg(long, value_name = "FILE")]
     authorization_policy_file: Option<PathBuf>,
     /// Network from which cluster IPs of services are allocated
@@ -102,6 +117,19 @@ pub(crate) struct UpArgs {
     /// Admission plugins not to run
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
+}
+
+/// An authorizer, by kube-apiserver's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum AuthorizationMode {
+    #[value(name = "RBAC")]
+    Rbac,
+    #[value(name = "ABAC")]
+    Abac,
+    #[value(name = "AlwaysAllow")]
+    AlwaysAllow,
+    #[value(name = "AlwaysDeny")]
+    AlwaysDeny,
 }
 
 /// Runs a plane until a signal stops it.
@@ -191,28 +219,59 @@ fn config(args: &UpArgs) -> Result<Config> {
             None => default_data_dir()?,
         })
     };
+    let client_authorities = match &args.client_ca_file {
+        Some(path) => ClientAuthorities::read(path)
+            .context("name a file of certificates with --client-ca-file")?,
+        None => ClientAuthorities::default(),
+    };
     let tokens = match &args.token_auth_file {
         Some(path) => TokenFile::read(path).map_err(start_error::explain_token_file)?,
         None => TokenFile::default(),
     };
-    let mut authorizers: Vec<Arc<dyn Authorizer>> = Vec::new();
-    if let Some(path) = &args.authorization_policy_file {
-        let policies = PolicyFile::read(path).map_err(start_error::explain_policy_file)?;
-        authorizers.push(Arc::new(policies));
-    }
     Ok(Config {
         listen: Some(args.listen.address),
         serving_names: args.listen.serving_names(),
         store,
         quota_bytes: args.quota_backend_bytes.unwrap_or_else(|| memory_limit::bytes() / 6),
+        client_authorities,
         tokens,
-        authorizers,
+        anonymous_auth: args
+            .anonymous_auth
+            .unwrap_or(!args.authorization_mode.contains(&AuthorizationMode::AlwaysAllow)),
+        authorizers: authorizers(args)?,
         service_cidr: args.service_cidr.clone(),
         enabled_plugins: args.enable_admission_plugins.clone(),
         disabled_plugins: args.disable_admission_plugins.clone(),
         runtime_config: args.runtime_config.clone(),
         ..Config::default()
     })
+}
+
+/// The authorizers of the modes. A file of policies without the mode `ABAC` comes first.
+fn authorizers(args: &UpArgs) -> Result<Vec<AuthorizerConfig>> {
+    let mut modes = args.authorization_mode.clone();
+    if args.authorization_policy_file.is_some() && !modes.contains(&AuthorizationMode::Abac) {
+        modes.insert(0, AuthorizationMode::Abac);
+    }
+    let mut authorizers = Vec::new();
+    for (index, mode) in modes.iter().enumerate() {
+        if modes[..index].contains(mode) {
+            bail!("--authorization-mode names a mode twice");
+        }
+        authorizers.push(match mode {
+            AuthorizationMode::Rbac => AuthorizerConfig::Rbac,
+            AuthorizationMode::AlwaysAllow => Arc::new(AlwaysAllow).into(),
+            AuthorizationMode::AlwaysDeny => Arc::new(AlwaysDeny).into(),
+            AuthorizationMode::Abac => Arc::new(policies(args)?).into(),
+        });
+    }
+    Ok(authorizers)
+}
+
+fn policies(args: &UpArgs) -> Result<PolicyFile> {
+    let path = args.authorization_policy_file.as_ref();
+    let path = path.context("name a file of policies with --authorization-policy-file")?;
+    PolicyFile::read(path).map_err(start_error::explain_policy_file)
 }
 
 /// `$XDG_DATA_HOME/sampan`, or the equivalent directory of the platform.

@@ -282,6 +282,8 @@ fn the_error_of_an_unusable_file_or_network_names_a_remedy() {
         ("--kubeconfig", text, "correct it, or name another with --kubeconfig"),
         ("--token-auth-file", "/no/file", "can be read with --token-auth-file"),
         ("--authorization-policy-file", "/no/file", "read with --authorization-policy-file"),
+        ("--client-ca-file", "/no/file", "certificates with --client-ca-file"),
+        ("--client-ca-file", text, "has no certificate in PEM"),
         ("--service-cidr", "10.0.0.0/32", "from /8 to /30"),
     ] {
         let error = error_of(&["up", "--in-memory", "--listen", "127.0.0.1:0", flag, value]);

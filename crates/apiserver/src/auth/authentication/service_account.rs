@@ -195,7 +195,12 @@ impl TokenSigner {
 
 /// The user of a service account.
 pub fn user(namespace: &str, name: &str, uid: &str) -> User {
-    User::authenticated(&format!("{USERNAME_PREFIX}{namespace}:{name}"), uid, groups(namespace))
+    User::authenticated(&username(namespace, name), uid, groups(namespace))
+}
+
+/// The user name of a service account.
+pub fn username(namespace: &str, name: &str) -> String {
+    format!("{USERNAME_PREFIX}{namespace}:{name}")
 }
 
 /// The groups of the service accounts of a namespace.

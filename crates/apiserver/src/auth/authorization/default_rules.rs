@@ -1,7 +1,8 @@
 //! The rules that apply in every configuration: `system:masters` may do everything, all users may
 //! read health and version, and authenticated users may read discovery and create self reviews.
 
-use super::{Attributes, Authorization, Authorizer, Decision, Rules, masters};
+use super::masters::{self, Masters};
+use super::{Attributes, Authorization, Authorizer, Decision, Rules};
 use crate::auth::authentication::{AUTHENTICATED, User};
 use crate::request::Verb;
 use machinery::json;
@@ -23,11 +24,8 @@ impl Authorizer for DefaultRules {
     }
 
     fn rules(&self, user: &User, _: &str, rules: &mut Rules) {
+        Masters.rules(user, "", rules);
         let Rules { resources, paths, .. } = rules;
-        if masters::contains(user) {
-            resources.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
-            paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
-        }
         if user.is_in(AUTHENTICATED) {
             resources.extend(SELF_REVIEWS.iter().map(
                 |(group, names)| json!({"verbs": ["create"], "apiGroups": [group], "resources": names}),

@@ -1,9 +1,36 @@
 //! The group `system:masters`, whose members may do everything. Other modules call these functions
 //! instead of comparing with the name of the group.
 
+use super::{Attributes, Authorization, Authorizer, Decision, Rules};
 use crate::auth::authentication::User;
+use machinery::json;
 
 const GROUP: &str = "system:masters";
+
+/// Allows everything to the group.
+#[derive(Debug)]
+pub(super) struct Masters;
+
+impl Authorizer for Masters {
+    fn name(&self) -> &'static str {
+        "masters"
+    }
+
+    fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> Authorization<'a> {
+        if contains(attributes.user) {
+            return Decision::allow().into();
+        }
+        Decision::no_opinion("").into()
+    }
+
+    fn rules(&self, user: &User, _: &str, rules: &mut Rules) {
+        if contains(user) {
+            let Rules { resources, paths, .. } = rules;
+            resources.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
+            paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
+        }
+    }
+}
 
 /// A member of the group.
 pub(crate) fn member(name: &str) -> User {

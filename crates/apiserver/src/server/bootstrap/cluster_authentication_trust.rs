@@ -20,7 +20,14 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/kube-system/configmaps";
 /// A certificate is still trusted for this many seconds after its expiry, since clocks differ.
 const CLOCK_SKEW: i64 = 300;
 
-const BUNDLES: [&str; 2] = ["client-ca-file", "requestheader-client-ca-file"];
+/// The certificates in PEM of each bundle: those of clients, and that of the front proxy, which is this
+/// server.
+fn required(plane: &Plane) -> [(&'static str, &str); 2] {
+    [
+        ("client-ca-file", &plane.client_authorities),
+        ("requestheader-client-ca-file", plane.authority.certificate()),
+    ]
+}
 
 const LISTS: [(&str, &str); 5] = [
     ("requestheader-allowed-names", FRONT_PROXY),
@@ -37,7 +44,7 @@ pub(super) async fn sync(plane: &Plane, client: &LoopbackClient) -> Result<(), S
     let none = Map::new();
     let data = found.object.get(&["data"]).and_then(Value::as_object);
     let data = data.filter(|_| found.code == 200).unwrap_or(&none);
-    let wanted = merge(data, plane.authority.certificate(), plane.storage.clock.now().seconds());
+    let wanted = merge(data, &required(plane), plane.storage.clock.now().seconds());
     let response = match found.code {
         200 if *data == wanted => return Ok(()),
         200 => {
@@ -55,9 +62,13 @@ pub(super) async fn sync(plane: &Plane, client: &LoopbackClient) -> Result<(), S
 }
 
 /// The data with all required values.
-fn merge(found: &Map<String, Value>, authority: &str, now: i64) -> Map<String, Value> {
+fn merge(
+    found: &Map<String, Value>,
+    required: &[(&'static str, &str); 2],
+    now: i64,
+) -> Map<String, Value> {
     let text = |name: &str| found.get(name).and_then(Value::as_str).unwrap_or_default();
-    let bundles = BUNDLES.map(|name| (name, bundle(text(name), authority, now)));
+    let bundles = required.map(|(name, required)| (name, bundle(text(name), required, now)));
     let lists = LISTS.map(|(name, required)| (name, list(text(name), required)));
     let data = bundles.into_iter().chain(lists);
     data.map(|(name, value)| (name.to_owned(), Value::from(value))).collect()
@@ -135,10 +146,12 @@ mod tests {
     #[test]
     fn complete_data_is_unchanged() {
         let required = authority(NOW);
-        let data = merge(&Map::new(), &required, NOW);
+        let bundles = ["client-ca-file", "requestheader-client-ca-file"];
+        let bundles = bundles.map(|name| (name, required.as_str()));
+        let data = merge(&Map::new(), &bundles, NOW);
         assert_eq!(data["client-ca-file"], Value::from(required.as_str()));
         assert_eq!(data["requestheader-uid-headers"], r#"["X-Remote-Uid"]"#);
-        assert_eq!(merge(&data, &required, NOW), data);
+        assert_eq!(merge(&data, &bundles, NOW), data);
     }
 
     #[test]

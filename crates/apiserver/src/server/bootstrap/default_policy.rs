@@ -1,0 +1,77 @@
+//! Kubernetes' roles and bindings: creates those that are missing, and restores what they must grant.
+//!
+//! Upstream: the post-start hook `rbac/bootstrap-roles`
+
+use std::sync::Arc;
+
+use futures_util::future::try_join_all;
+
+use super::Error;
+use crate::in_process::loopback::Answer;
+use crate::plane::Plane;
+use crate::rbac;
+use crate::rbac::bootstrap_policy::{self, BootstrapObject};
+use crate::rbac::reconciliation::Reconciliation;
+use machinery::{Object, Value};
+
+/// The number of times that an object is read again after it was changed by somebody else.
+const ATTEMPTS: usize = 5;
+
+/// Creates and restores all roles and bindings, if roles are in effect.
+pub(super) async fn reconcile(plane: &Arc<Plane>) -> Result<(), Error> {
+    if !plane.has_roles {
+        return Ok(());
+    }
+    // Concurrently: a store on a disk needs the same time for all of them as for one.
+    try_join_all(bootstrap_policy::objects().map(|it| reconcile_object(plane, it))).await?;
+    Ok(())
+}
+
+async fn reconcile_object(plane: &Arc<Plane>, wanted: BootstrapObject) -> Result<(), Error> {
+    let BootstrapObject { plural, namespace, name, .. } = wanted;
+    let collection = match namespace {
+        "" => format!("/apis/{}/v1/{plural}", rbac::GROUP),
+        _ => format!("/apis/{}/v1/namespaces/{namespace}/{plural}", rbac::GROUP),
+    };
+    let path = format!("{collection}/{name}");
+    let client = &plane.loopback;
+    let mut message = String::new();
+    for _ in 0..ATTEMPTS {
+        let answer = match stored(plane, plural, namespace, name) {
+            None => client.create(&collection, &value(&wanted.object)).await,
+            Some(found) => match wanted.reconcile(&found) {
+                Reconciliation::Keep => return Ok(()),
+                Reconciliation::Update(updated) => client.update(&path, &value(&updated)).await,
+                Reconciliation::Recreate => {
+                    client.delete(&path).await;
+                    client.create(&collection, &value(&wanted.object)).await
+                }
+            },
+        };
+        let Answer { code, .. } = answer;
+        if matches!(code, 200 | 201) {
+            return Ok(());
+        }
+        answer.message().clone_into(&mut message);
+        if !matches!(code, 404 | 409) {
+            break;
+        }
+        // Another server on the same store has written or deleted it in the meantime.
+        if let Err(error) = plane.storage.cache.catch_up().await {
+            message = error.to_string();
+            break;
+        }
+    }
+    Err(Error { path, message })
+}
+
+fn stored(plane: &Plane, plural: &str, namespace: &str, name: &str) -> Option<Object> {
+    let catalog = plane.storage.catalog.load();
+    let served = catalog.resource(rbac::GROUP, plural)?;
+    let entry = served.cache.get(&served.key(namespace, name))?;
+    Some(entry.object())
+}
+
+fn value(object: &Object) -> Value {
+    Value::Object(object.map().clone())
+}

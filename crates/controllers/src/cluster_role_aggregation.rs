@@ -1,0 +1,133 @@
+//! `clusterrole-aggregation-controller`: a `ClusterRole` with an aggregation rule has the rules of all
+//! `ClusterRole`s that it selects.
+//!
+//! It reads `ClusterRole`s, and applies their `rules`. It needs the right to `escalate`, since it
+//! writes rules that it does not have itself.
+//!
+//! Upstream: `pkg/controller/clusterroleaggregation`
+
+use std::sync::Arc;
+
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::api_requests;
+use crate::controller_context::ControllerContext;
+use crate::controller_table::ControllerDescriptor;
+use crate::metadata::Metadata;
+use machinery::PolicyRule;
+use machinery::selector::LabelSelector;
+use runtime::informer::Item;
+use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request};
+
+/// The row of this controller in the table.
+pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
+    name: "clusterrole-aggregation-controller",
+    aliases: &[],
+    user: None,
+    rules: &[PolicyRule::new(
+        &["rbac.authorization.k8s.io"],
+        &["clusterroles"],
+        &["escalate", "patch"],
+    )],
+    start,
+};
+
+/// The owner of the applied fields.
+const FIELD_MANAGER: &str = "clusterrole-aggregation-controller";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RoleView {
+    metadata: Metadata,
+    #[serde(default)]
+    rules: Option<Vec<Value>>,
+    #[serde(default)]
+    aggregation_rule: Option<AggregationRule>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct AggregationRule {
+    cluster_role_selectors: Option<Vec<Value>>,
+}
+
+struct Context {
+    client: Client,
+    roles: Lister<RoleView>,
+}
+
+fn start(cx: &ControllerContext) {
+    let roles = cx.manager.informer::<ClusterRole>();
+    let context = Context { client: cx.client.clone(), roles: roles.lister() };
+    let all = Arc::clone(roles.indexer());
+    // Any role may be selected, before or after a change of its labels.
+    let aggregated = Mapper::custom(move |_| {
+        let roles = all.list();
+        roles.iter().filter(|role| is_aggregated(role)).map(|role| role.key().clone()).collect()
+    });
+    let controller = Controller::for_::<ClusterRole>()
+        .named(cx.name)
+        .watches::<ClusterRole>(aggregated)
+        .reconcile(reconcile, context);
+    cx.manager.add(controller);
+}
+
+fn is_aggregated(role: &Item) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Role {
+        #[serde(default)]
+        aggregation_rule: Option<serde::de::IgnoredAny>,
+    }
+    role.decode::<Role>().is_ok_and(|role| role.aggregation_rule.is_some())
+}
+
+async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
+    let Some(role) = cx.roles.shared_key(&request)? else { return Ok(Action::Done) };
+    let Some(aggregation) = &role.aggregation_rule else { return Ok(Action::Done) };
+    let rules = cx.aggregated_rules(&role, aggregation)?;
+    if role.rules.as_deref().unwrap_or_default() == rules {
+        return Ok(Action::Done);
+    }
+    let name = &role.metadata.name;
+    let configuration = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "rules": rules,
+    });
+    let path = format!("/apis/rbac.authorization.k8s.io/v1/clusterroles/{name}");
+    api_requests::apply(&cx.client, &path, FIELD_MANAGER, &configuration).await?;
+    Ok(Action::Done)
+}
+
+impl Context {
+    /// The rules of the roles that the rule selects, in the order of their names, each of them once.
+    fn aggregated_rules(
+        &self,
+        role: &RoleView,
+        aggregation: &AggregationRule,
+    ) -> Result<Vec<Value>, Failure> {
+        let mut roles = self.roles.list().objects;
+        roles.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        let mut rules = Vec::new();
+        for selector in aggregation.cluster_role_selectors.iter().flatten() {
+            let selector = LabelSelector::from_value(selector).map_err(Failure::permanent)?;
+            for other in &roles {
+                let labels = &other.metadata.labels;
+                let is_selected = selector.matches(|key| labels.get(key).map(String::as_str));
+                if !is_selected || other.metadata.name == role.metadata.name {
+                    continue;
+                }
+                for rule in other.rules.iter().flatten() {
+                    if !rules.contains(rule) {
+                        rules.push(rule.clone());
+                    }
+                }
+            }
+        }
+        Ok(rules)
+    }
+}
