@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::try_join_all;
+use futures_util::stream::{self, TryStreamExt};
 
 use super::Error;
 use crate::in_process::loopback::Answer;
@@ -17,14 +17,17 @@ use machinery::{Object, Value};
 /// The number of times that an object is read again after it was changed by somebody else.
 const ATTEMPTS: usize = 5;
 
+/// The number of objects that are written at the same time.
+const CONCURRENT: usize = 16;
+
 /// Creates and restores all roles and bindings, if roles are in effect.
 pub(super) async fn reconcile(plane: &Arc<Plane>) -> Result<(), Error> {
     if !plane.has_roles {
         return Ok(());
     }
-    // Concurrently: a store on a disk needs the same time for all of them as for one.
-    try_join_all(bootstrap_policy::objects().map(|it| reconcile_object(plane, it))).await?;
-    Ok(())
+    // Concurrently: a store on a disk needs the same time for several of them as for one.
+    let reconciled = bootstrap_policy::objects().map(|it| Ok(reconcile_object(plane, it)));
+    stream::iter(reconciled).try_buffer_unordered(CONCURRENT).try_collect().await
 }
 
 async fn reconcile_object(plane: &Arc<Plane>, wanted: BootstrapObject) -> Result<(), Error> {
