@@ -45,6 +45,15 @@ impl Default for Timeouts {
     }
 }
 
+/// What becomes of requests without credentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Anonymous {
+    /// They are those of the user `system:anonymous`.
+    Accepted,
+    /// They are not authorized.
+    Refused,
+}
+
 /// An authorizer of a plane.
 #[derive(Debug, Clone)]
 pub enum AuthorizerConfig {
@@ -81,9 +90,8 @@ pub struct Config {
     pub client_authorities: ClientAuthorities,
     /// The static bearer tokens.
     pub tokens: TokenFile,
-    /// Whether requests without credentials are those of the user `system:anonymous`; otherwise they
-    /// are refused.
-    pub anonymous_auth: bool,
+    /// What becomes of requests without credentials.
+    pub anonymous: Anonymous,
     /// The authorizers that are called in turn after that of `system:masters`. Without
     /// [`AuthorizerConfig::Rbac`], all users have the default rules.
     pub authorizers: Vec<AuthorizerConfig>,
@@ -131,7 +139,7 @@ impl Default for Config {
             quota_bytes: store::Options::default().quota_bytes,
             client_authorities: ClientAuthorities::default(),
             tokens: TokenFile::default(),
-            anonymous_auth: true,
+            anonymous: Anonymous::Accepted,
             authorizers: Vec::new(),
             service_cidr: "10.0.0.0/24".to_owned(),
             enabled_plugins: Vec::new(),

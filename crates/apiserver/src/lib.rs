@@ -23,6 +23,6 @@ pub mod http;
 pub mod request;
 pub mod certificates;
 
-pub use config::{AuthorizerConfig, Config, StoreConfig, Timeouts};
+pub use config::{Anonymous, AuthorizerConfig, Config, StoreConfig, Timeouts};
 pub use in_process::InProcessClient;
 pub use server::Server;

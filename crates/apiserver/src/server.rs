@@ -24,7 +24,7 @@ use crate::cache::watch_cache::WatchCache;
 use crate::certificates;
 use crate::certificates::Authority;
 use crate::chain::Chain;
-use crate::config::{AuthorizerConfig, Config, StoreConfig};
+use crate::config::{Anonymous, AuthorizerConfig, Config, StoreConfig};
 use crate::extensions::aggregation;
 use crate::extensions::aggregation::Aggregation;
 use crate::extensions::crd;
@@ -388,7 +388,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let (used_secrets, uses) = mpsc::channel(USED_SECRETS);
     let authenticator = Authenticator {
         tokens: config.tokens.clone(),
-        allows_anonymous: config.anonymous_auth,
+        allows_anonymous: config.anonymous == Anonymous::Accepted,
         signer,
         used_secrets,
     };

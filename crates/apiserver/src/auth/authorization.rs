@@ -132,17 +132,17 @@ pub struct Authorizers(Arc<[Arc<dyn Authorizer>]>);
 impl Authorizers {
     /// The union of the default rules and `others`, in this order.
     pub fn new(others: &[Arc<dyn Authorizer>]) -> Self {
-        Self::beginning_with(Arc::new(DefaultRules), others)
+        Self::beginning_with(&(Arc::new(DefaultRules) as _), others)
     }
 
     /// The union of `others`, of which one grants the rights of roles, after that of the group
     /// `system:masters`. The default rules come from roles.
     pub fn with_roles(others: &[Arc<dyn Authorizer>]) -> Self {
-        Self::beginning_with(Arc::new(Masters), others)
+        Self::beginning_with(&(Arc::new(Masters) as _), others)
     }
 
-    fn beginning_with(first: Arc<dyn Authorizer>, others: &[Arc<dyn Authorizer>]) -> Self {
-        Self(std::iter::once(&first).chain(others).map(Arc::clone).collect())
+    fn beginning_with(first: &Arc<dyn Authorizer>, others: &[Arc<dyn Authorizer>]) -> Self {
+        Self(std::iter::once(first).chain(others).map(Arc::clone).collect())
     }
 
     /// The decision of the first member with an opinion. Upstream: the union authorizer; the reasons

@@ -13,13 +13,14 @@ use machinery::field_path::quote;
 /// See the [module documentation](self).
 #[derive(Clone, Default)]
 pub(super) struct PolicyIndex {
-    cluster_roles: HashMap<Arc<str>, Arc<[Rule]>>,
-    /// By namespace and name.
-    roles: HashMap<(Arc<str>, Arc<str>), Arc<[Rule]>>,
+    /// By namespace, which is empty for a `ClusterRole`, and name.
+    roles: HashMap<Arc<str>, RulesByName>,
     cluster_bindings: BindingsBySubject,
     /// By namespace.
     bindings: HashMap<Arc<str>, BindingsBySubject>,
 }
+
+type RulesByName = HashMap<Arc<str>, Arc<[Rule]>>;
 
 /// The bindings of each user and group, in the order of their names.
 #[derive(Clone, Default)]
@@ -154,19 +155,16 @@ impl BindingsBySubject {
 impl PolicyIndex {
     /// Adds or replaces a role; a `ClusterRole` has no namespace.
     pub(super) fn set_role(&mut self, namespace: &str, name: &str, rules: Vec<Rule>) {
-        if namespace.is_empty() {
-            self.cluster_roles.insert(name.into(), rules.into());
-        } else {
-            self.roles.insert((namespace.into(), name.into()), rules.into());
-        }
+        self.roles.entry(namespace.into()).or_default().insert(name.into(), rules.into());
     }
 
     /// Removes a role.
     pub(super) fn remove_role(&mut self, namespace: &str, name: &str) {
-        if namespace.is_empty() {
-            self.cluster_roles.remove(name);
-        } else {
-            self.roles.remove(&(Arc::from(namespace), Arc::from(name)));
+        if let Some(roles) = self.roles.get_mut(namespace) {
+            roles.remove(name);
+            if roles.is_empty() {
+                self.roles.remove(namespace);
+            }
         }
     }
 
@@ -221,11 +219,12 @@ impl PolicyIndex {
         role: &RoleReference,
         namespace: &str,
     ) -> Result<&Arc<[Rule]>, MissingRole> {
-        let found = match role.kind.as_str() {
-            "ClusterRole" => self.cluster_roles.get(role.name.as_str()),
-            "Role" => self.roles.get(&(Arc::from(namespace), Arc::from(role.name.as_str()))),
+        let namespace = match role.kind.as_str() {
+            "ClusterRole" => "",
+            "Role" => namespace,
             _ => return Err(MissingRole::UnknownKind(role.kind.clone())),
         };
+        let found = self.roles.get(namespace).and_then(|roles| roles.get(role.name.as_str()));
         found.ok_or_else(|| MissingRole::NotFound(role.clone()))
     }
 }

@@ -111,7 +111,7 @@ mod tests {
         Object::from_value(value).unwrap()
     }
 
-    fn role(rules: Value) -> Object {
+    fn role(rules: &Value) -> Object {
         object(
             json!({"metadata": {"name": "r", "labels": {"ours": "1"}, "annotations": {AUTO_UPDATE: "true"}},
             "rules": rules}),
@@ -124,17 +124,17 @@ mod tests {
 
     #[test]
     fn missing_rules_are_added_and_those_of_users_stay() {
-        let wanted = role(json!([reading(&["pods", "nodes"])]));
-        let stored = role(json!([reading(&["secrets"]), reading(&["nodes"])]));
+        let wanted = role(&json!([reading(&["pods", "nodes"])]));
+        let stored = role(&json!([reading(&["secrets"]), reading(&["nodes"])]));
         let expected =
-            role(json!([reading(&["secrets"]), reading(&["nodes"]), reading(&["pods"])]));
+            role(&json!([reading(&["secrets"]), reading(&["nodes"]), reading(&["pods"])]));
         assert_eq!(of_role(&stored, &wanted), Reconciliation::Update(expected.clone()));
         assert_eq!(of_role(&expected, &wanted), Reconciliation::Keep);
     }
 
     #[test]
     fn labels_of_users_stay_and_missing_ones_are_added() {
-        let wanted = role(json!([]));
+        let wanted = role(&json!([]));
         let stored =
             object(json!({"metadata": {"name": "r", "labels": {"ours": "changed", "theirs": "2"},
             "annotations": {AUTO_UPDATE: "true"}}, "rules": []}));
@@ -148,9 +148,9 @@ mod tests {
 
     #[test]
     fn a_role_whose_user_forbids_it_is_not_changed() {
-        let mut stored = role(json!([]));
+        let mut stored = role(&json!([]));
         stored.map_at(&["metadata", "annotations"]).insert(AUTO_UPDATE.to_owned(), "false".into());
-        assert_eq!(of_role(&stored, &role(json!([reading(&["pods"])]))), Reconciliation::Keep);
+        assert_eq!(of_role(&stored, &role(&json!([reading(&["pods"])]))), Reconciliation::Keep);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use http::Method;
 
 use crate::objects::{CONFIG_MAPS, config_map};
-use apiserver::AuthorizerConfig;
 use apiserver::auth::authentication::User;
+use apiserver::{Anonymous, AuthorizerConfig};
 use machinery::{Value, json};
 use testenv::media_type::{JSON, MERGE_PATCH};
 use testenv::{Client, TestEnv};
@@ -24,7 +24,7 @@ async fn plane() -> (TestEnv, Client) {
     (plane, alice)
 }
 
-fn role(name: &str, rules: Value) -> Value {
+fn role(name: &str, rules: &Value) -> Value {
     json!({"metadata": {"name": name}, "rules": rules})
 }
 
@@ -41,7 +41,7 @@ fn binding(name: &str, role_kind: &str, role: &str, user: &str) -> Value {
 }
 
 /// Grants alice these rules in the namespace `default`.
-async fn grant(plane: &TestEnv, rules: Value) {
+async fn grant(plane: &TestEnv, rules: &Value) {
     plane.create(ROLES, &role("granted", rules)).await;
     plane.create(BINDINGS, &binding("granted", "Role", "granted", "alice")).await;
 }
@@ -60,7 +60,7 @@ async fn code_of(client: &Client, path: &str) -> u16 {
 async fn a_role_grants_its_rights_in_its_namespace_until_the_binding_is_deleted() {
     let (plane, alice) = plane().await;
     assert_eq!(code_of(&alice, CONFIG_MAPS).await, 403);
-    grant(&plane, json!([rule(&["list"], &["configmaps"])])).await;
+    grant(&plane, &json!([rule(&["list"], &["configmaps"])])).await;
     assert_eq!(code_of(&alice, CONFIG_MAPS).await, 200);
     assert_eq!(code_of(&alice, "/api/v1/namespaces/kube-system/configmaps").await, 403);
     assert_eq!(code_of(&alice, "/api/v1/configmaps").await, 403);
@@ -73,7 +73,7 @@ async fn a_role_grants_its_rights_in_its_namespace_until_the_binding_is_deleted(
 #[tokio::test]
 async fn a_cluster_role_grants_its_rights_everywhere_or_in_the_namespace_of_a_role_binding() {
     let (plane, alice) = plane().await;
-    plane.create(CLUSTER_ROLES, &role("reader", json!([rule(&["list"], &["configmaps"])]))).await;
+    plane.create(CLUSTER_ROLES, &role("reader", &json!([rule(&["list"], &["configmaps"])]))).await;
     plane.create(BINDINGS, &binding("b", "ClusterRole", "reader", "alice")).await;
     assert_eq!(code_of(&alice, CONFIG_MAPS).await, 200);
     assert_eq!(code_of(&alice, "/api/v1/configmaps").await, 403);
@@ -88,7 +88,7 @@ async fn a_cluster_role_grants_its_rights_everywhere_or_in_the_namespace_of_a_ro
 #[tokio::test]
 async fn a_review_names_the_binding_that_allows_and_the_role_that_is_missing() {
     let (plane, _) = plane().await;
-    grant(&plane, json!([rule(&["get"], &["configmaps"])])).await;
+    grant(&plane, &json!([rule(&["get"], &["configmaps"])])).await;
     let review = |verb: &str| {
         json!({"spec": {"user": "alice", "resourceAttributes":
             {"verb": verb, "resource": "configmaps", "namespace": "default"}}})
@@ -110,10 +110,10 @@ async fn nobody_writes_a_role_with_rights_that_he_does_not_have() {
     let (plane, alice) = plane().await;
     let own = rule(&["get", "list"], &["configmaps"]);
     let write = rule(&["create", "update", "patch", "get"], &["roles", "rolebindings"]);
-    grant(&plane, json!([own, write])).await;
+    grant(&plane, &json!([own, write])).await;
     let same = rule(&["list"], &["configmaps"]);
-    assert_eq!(posted(&alice, ROLES, &role("same", json!([same]))).await.0, 201);
-    let more = role("more", json!([rule(&["get", "delete", "watch"], &["secrets"])]));
+    assert_eq!(posted(&alice, ROLES, &role("same", &json!([same]))).await.0, 201);
+    let more = role("more", &json!([rule(&["get", "delete", "watch"], &["secrets"])]));
     let (code, message) = posted(&alice, ROLES, &more).await;
     let expected = concat!(
         r#"roles.rbac.authorization.k8s.io "more" is forbidden: user "alice" "#,
@@ -142,8 +142,8 @@ async fn nobody_writes_a_role_with_rights_that_he_does_not_have() {
 #[tokio::test]
 async fn the_garbage_collectors_fields_of_a_role_can_be_changed_without_its_rights() {
     let (plane, alice) = plane().await;
-    grant(&plane, json!([rule(&["patch", "get"], &["roles", "rolebindings"])])).await;
-    plane.create(ROLES, &role("strong", json!([rule(&["*"], &["*"])]))).await;
+    grant(&plane, &json!([rule(&["patch", "get"], &["roles", "rolebindings"])])).await;
+    plane.create(ROLES, &role("strong", &json!([rule(&["*"], &["*"])]))).await;
     plane.create(BINDINGS, &binding("strong", "Role", "strong", "bob")).await;
     for path in [format!("{ROLES}/strong"), format!("{BINDINGS}/strong")] {
         let finalizers = json!({"metadata": {"finalizers": ["example.com/a"]}}).to_string();
@@ -157,7 +157,7 @@ async fn the_garbage_collectors_fields_of_a_role_can_be_changed_without_its_righ
 #[tokio::test]
 async fn nobody_binds_a_role_with_rights_that_he_does_not_have() {
     let (plane, alice) = plane().await;
-    grant(&plane, json!([rule(&["create"], &["rolebindings"])])).await;
+    grant(&plane, &json!([rule(&["create"], &["rolebindings"])])).await;
     let admin = binding("b", "ClusterRole", "cluster-admin", "alice");
     let (code, message) = posted(&alice, BINDINGS, &admin).await;
     assert_eq!(code, 403);
@@ -169,7 +169,7 @@ async fn nobody_binds_a_role_with_rights_that_he_does_not_have() {
     // The right to bind that role.
     let bind = json!([{"verbs": ["bind"], "apiGroups": ["rbac.authorization.k8s.io"],
         "resources": ["clusterroles"], "resourceNames": ["view"]}]);
-    plane.create(ROLES, &role("binder", bind)).await;
+    plane.create(ROLES, &role("binder", &bind)).await;
     plane.create(BINDINGS, &binding("binder", "Role", "binder", "alice")).await;
     let view = binding("v", "ClusterRole", "view", "alice");
     assert_eq!(posted(&alice, BINDINGS, &view).await.0, 201);
@@ -182,7 +182,7 @@ async fn the_right_to_escalate_allows_any_role_and_an_aggregation_needs_all_righ
     let (plane, alice) = plane().await;
     let aggregated = json!({"metadata": {"name": "a"}, "rules": [],
         "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"x": "y"}}]}});
-    let create = role("creator", json!([rule(&["create"], &["clusterroles"])]));
+    let create = role("creator", &json!([rule(&["create"], &["clusterroles"])]));
     plane.create(CLUSTER_ROLES, &create).await;
     plane.create(CLUSTER_BINDINGS, &binding("c", "ClusterRole", "creator", "alice")).await;
     let (code, message) = posted(&alice, CLUSTER_ROLES, &aggregated).await;
@@ -265,7 +265,7 @@ async fn what_every_user_may_do_comes_from_roles() {
 
 #[tokio::test]
 async fn a_plane_can_refuse_requests_without_credentials() {
-    let builder = TestEnv::builder().config(|config| config.anonymous_auth = false);
+    let builder = TestEnv::builder().config(|config| config.anonymous = Anonymous::Refused);
     let plane = builder.start().await;
     assert_eq!(code_of(&plane.unauthenticated(), "/version").await, 401);
     plane.stop().await.unwrap();

@@ -14,12 +14,12 @@ use crate::kubeconfig::{self, Entry, Merged};
 use crate::memory_limit;
 use crate::output::{print_line, print_note};
 use crate::stop_signals::StopSignals;
-use apiserver::AuthorizerConfig;
+
 use apiserver::auth::authentication::client_authorities::ClientAuthorities;
 use apiserver::auth::authentication::token::TokenFile;
 use apiserver::auth::authorization::abac::PolicyFile;
 use apiserver::auth::authorization::always::{AlwaysAllow, AlwaysDeny};
-use apiserver::{Config, Server, StoreConfig};
+use apiserver::{Anonymous, AuthorizerConfig, Config, Server, StoreConfig};
 use cluster::{Cluster, ClusterConfig, Selection};
 use listen_address::{ListenAddress, server_url};
 
@@ -235,9 +235,7 @@ fn config(args: &UpArgs) -> Result<Config> {
         quota_bytes: args.quota_backend_bytes.unwrap_or_else(|| memory_limit::bytes() / 6),
         client_authorities,
         tokens,
-        anonymous_auth: args
-            .anonymous_auth
-            .unwrap_or(!args.authorization_mode.contains(&AuthorizationMode::AlwaysAllow)),
+        anonymous: anonymous(args),
         authorizers: authorizers(args)?,
         service_cidr: args.service_cidr.clone(),
         enabled_plugins: args.enable_admission_plugins.clone(),
@@ -245,6 +243,16 @@ fn config(args: &UpArgs) -> Result<Config> {
         runtime_config: args.runtime_config.clone(),
         ..Config::default()
     })
+}
+
+/// Upstream: with the mode `AlwaysAllow`, requests without credentials are refused by default.
+fn anonymous(args: &UpArgs) -> Anonymous {
+    let allows_all = args.authorization_mode.contains(&AuthorizationMode::AlwaysAllow);
+    if args.anonymous_auth.unwrap_or(!allows_all) {
+        Anonymous::Accepted
+    } else {
+        Anonymous::Refused
+    }
 }
 
 /// The authorizers of the modes. A file of policies without the mode `ABAC` comes first.
