@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::auth::authentication::client_authorities::ClientAuthorities;
+use crate::auth::authentication::service_account::ServiceAccountSettings;
 use crate::auth::authentication::token::TokenFile;
 use crate::auth::authorization::Authorizer;
 use crate::outbound::in_process_services::InProcessServices;
@@ -81,6 +82,8 @@ pub struct Config {
     pub client_authorities: ClientAuthorities,
     /// The static bearer tokens.
     pub tokens: TokenFile,
+    /// Keys, issuers and lifetimes of service account tokens.
+    pub service_accounts: ServiceAccountSettings,
     /// Whether requests without credentials are those of the user `system:anonymous`; otherwise they
     /// are refused.
     pub anonymous_auth: bool,
@@ -131,6 +134,7 @@ impl Default for Config {
             quota_bytes: store::Options::default().quota_bytes,
             client_authorities: ClientAuthorities::default(),
             tokens: TokenFile::default(),
+            service_accounts: ServiceAccountSettings::default(),
             anonymous_auth: true,
             authorizers: Vec::new(),
             service_cidr: "10.0.0.0/24".to_owned(),

@@ -74,15 +74,17 @@ impl Plane {
         self.authenticator.authenticate(peer, headers, now, &lookup)
     }
 
-    /// The user and the audiences of a token.
+    /// The user of a token, and those of the `requested` audiences that the token is for.
     pub(crate) fn authenticate_token(
         &self,
         token: &str,
+        requested: &[String],
     ) -> Result<(User, Vec<String>), TokenError> {
         let now = self.storage.clock.now().seconds();
-        self.authenticator.authenticate_token(token, now, &|resource, namespace, name| {
+        let lookup = |resource: &str, namespace: &str, name: &str| {
             self.find_referenced(resource, namespace, name)
-        })
+        };
+        self.authenticator.authenticate_token(token, requested, now, &lookup)
     }
 
     /// The state of an object that a token refers to, such as its pod; None if it does not exist.

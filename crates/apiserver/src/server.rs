@@ -337,11 +337,13 @@ fn open_keys(config: &Config) -> Result<Keys, Error> {
     let StoreConfig::Embedded(directory) = &config.store else { return generate_keys(config) };
     let directory = directory.join("pki");
     let authority = Authority::open(&directory, config.clock.now())?;
-    Ok(Keys { authority, signer: TokenSigner::open(&directory)? })
+    let signer = TokenSigner::open(&directory, config.service_accounts.clone())?;
+    Ok(Keys { authority, signer })
 }
 
 fn generate_keys(config: &Config) -> Result<Keys, Error> {
-    Ok(Keys { authority: Authority::new(config.clock.now())?, signer: TokenSigner::new()? })
+    let signer = TokenSigner::new(config.service_accounts.clone())?;
+    Ok(Keys { authority: Authority::new(config.clock.now())?, signer })
 }
 
 /// The components of a plane, besides its configuration and keys.

@@ -1,5 +1,7 @@
 //! Authentication: tokens, service accounts, impersonation.
 
+mod service_account_keys;
+
 use std::time::Duration;
 
 use crate::objects::{CONFIG_MAPS, config_map};

@@ -1,6 +1,7 @@
 //! `sampan up`: starts a plane, prints its URL and kubeconfig, and stops it cleanly.
 
 mod listen_address;
+mod service_account_args;
 mod start_error;
 
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use cluster::{Cluster, ClusterConfig, Selection};
 use tokio::time::Instant;
 
 use crate::kubeconfig::{self, Entry, Merged};
@@ -20,8 +22,8 @@ use apiserver::auth::authentication::token::TokenFile;
 use apiserver::auth::authorization::abac::PolicyFile;
 use apiserver::auth::authorization::always::{AlwaysAllow, AlwaysDeny};
 use apiserver::{Config, Server, StoreConfig};
-use cluster::{Cluster, ClusterConfig, Selection};
 use listen_address::{ListenAddress, server_url};
+use service_account_args::ServiceAccountArgs;
 
 const EXAMPLES: &str = "Examples:
   sampan up                                   stores its objects in the data directory
@@ -88,6 +90,8 @@ pub(crate) struct UpArgs {
     /// File of bearer tokens, with one `token,user,uid,"group1,group2"` per line
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+    #[command(flatten)]
+    service_accounts: ServiceAccountArgs,
     /// Whether requests without credentials are those of the user `system:anonymous`, who may read
     /// health and version; otherwise they are refused [default: true, but false with the authorization
     /// mode `AlwaysAllow`]
@@ -235,6 +239,7 @@ fn config(args: &UpArgs) -> Result<Config> {
         quota_bytes: args.quota_backend_bytes.unwrap_or_else(|| memory_limit::bytes() / 6),
         client_authorities,
         tokens,
+        service_accounts: args.service_accounts.settings()?,
         anonymous_auth: args
             .anonymous_auth
             .unwrap_or(!args.authorization_mode.contains(&AuthorizationMode::AlwaysAllow)),
