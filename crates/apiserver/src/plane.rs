@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use http::HeaderMap;
 
 use crate::admission::Admission;
+use crate::auth::authentication::service_account::issuer_discovery::IssuerDiscovery;
 use crate::auth::authentication::service_account::{ReferencedObject, TokenError};
 use crate::auth::authentication::{Authenticator, User};
 use crate::auth::authorization::Authorizers;
@@ -30,6 +31,8 @@ pub(crate) struct Plane {
     pub storage: Arc<Storage>,
     /// Authenticates requests.
     pub authenticator: Authenticator,
+    /// The documents for verifiers of service account tokens; None if the issuer cannot have them.
+    pub issuer_discovery: Option<IssuerDiscovery>,
     /// Authorizes requests.
     pub authorizers: Authorizers,
     /// Whether roles are in effect.

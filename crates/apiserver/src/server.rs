@@ -19,6 +19,9 @@ use crate::admission::{Admission, PluginSelectionError, Plugins};
 use crate::auth::authentication::Authenticator;
 use crate::auth::authentication::service_account;
 use crate::auth::authentication::service_account::TokenSigner;
+use crate::auth::authentication::service_account::issuer_discovery::{
+    DiscoveryError, IssuerDiscovery,
+};
 use crate::auth::authorization::{Authorizer, Authorizers, masters};
 use crate::cache::watch_cache::WatchCache;
 use crate::certificates;
@@ -388,6 +391,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let authorizers = authorizers(&config.authorizers, rules.as_ref());
     let admission = Admission::new(plugins, authorizers.clone(), rules, &mut metrics);
     let (used_secrets, uses) = mpsc::channel(USED_SECRETS);
+    let issuer_discovery = issuer_discovery(&signer, advertised);
     let authenticator = Authenticator {
         tokens: config.tokens.clone(),
         allows_anonymous: config.anonymous_auth,
@@ -398,6 +402,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         let loopback = LoopbackClient::new(Weak::clone(chain) as Weak<dyn Handler>);
         let plane = Plane {
             authenticator,
+            issuer_discovery,
             authorizers,
             has_roles,
             client_authorities: config.client_authorities.with_own(authority.certificate()),
@@ -424,6 +429,23 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let tracking = legacy_token_tracking::label_used_secrets(Arc::clone(&chain.plane), uses);
     chain.plane.storage.tasks.spawn("legacy-token-tracking", tracking);
     Ok(chain)
+}
+
+/// The documents for verifiers of service account tokens. Without them, the plane works nevertheless.
+fn issuer_discovery(
+    signer: &TokenSigner,
+    advertised: Option<SocketAddr>,
+) -> Option<IssuerDiscovery> {
+    let address = advertised.map(|it| it.to_string());
+    match IssuerDiscovery::new(signer, address.as_deref()) {
+        Ok(documents) => Some(documents),
+        // A plane that does not listen has no address of its key set.
+        Err(DiscoveryError::NoAddress) => None,
+        Err(error) => {
+            tracing::warn!(%error, "the issuer of service account tokens cannot be discovered");
+            None
+        }
+    }
 }
 
 /// The authorizers of a plane. `rules` is absent if roles are not in effect.

@@ -5,6 +5,7 @@
 //! deletion of that object.
 
 mod claims;
+pub(crate) mod issuer_discovery;
 mod legacy_claims;
 mod settings;
 

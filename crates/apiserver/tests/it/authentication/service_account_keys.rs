@@ -29,7 +29,7 @@ async fn plane(settings: ServiceAccountSettings) -> TestEnv {
 }
 
 /// Settings with a signing key of `tests/keys`, and further accepted ones.
-fn keys(signing: Option<&str>, accepted: &[&str]) -> ServiceAccountSettings {
+pub(super) fn keys(signing: Option<&str>, accepted: &[&str]) -> ServiceAccountSettings {
     let signing_key = signing.map(|it| Arc::new(key_file::read_signing_key(&key(it)).unwrap()));
     let read = |name: &&str| key_file::read_public_keys(&key(name)).unwrap();
     let keys = accepted.iter().flat_map(read).collect();

@@ -29,6 +29,10 @@ pub(crate) struct ServiceAccountArgs {
     /// Audiences of tokens for this server [default: the issuers of service account tokens]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     api_audiences: Vec<String>,
+    /// URL of the key set in the document at `/.well-known/openid-configuration`, if other programs
+    /// reach it elsewhere than at this server
+    #[arg(long, value_name = "URL")]
+    service_account_jwks_uri: Option<String>,
     /// Maximum lifetime of service account tokens, as in `24h`, at least an hour; that of a longer
     /// request is shortened [default: 2^32 seconds]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
@@ -60,6 +64,7 @@ impl ServiceAccountArgs {
             signing_key,
             keys,
             api_audiences: self.api_audiences.clone(),
+            jwks_uri: self.service_account_jwks_uri.clone(),
             // Upstream: zero is no limit.
             max_expiration: self.service_account_max_token_expiration.filter(|it| !it.is_zero()),
             extends_expiration: self.service_account_extend_token_expiration,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ISSUER;
+use super::{ISSUER, issuer_discovery};
 use crate::auth::authentication::json_web_token::{PublicKey, SigningKey};
 
 /// The limits of the maximum lifetime. Upstream: `completeServiceAccountOptions`.
@@ -21,6 +21,8 @@ pub struct ServiceAccountSettings {
     pub issuers: Vec<String>,
     /// The audiences of tokens for the server itself; if empty, the issuers.
     pub api_audiences: Vec<String>,
+    /// The URL of the key set in the discovery document; if None, that of the server.
+    pub jwks_uri: Option<String>,
     /// The maximum lifetime of a token; that of a longer request is shortened.
     pub max_expiration: Option<Duration>,
     /// Whether the tokens that are mounted into pods by default are valid for a year, for programs
@@ -37,6 +39,9 @@ pub enum SettingsError {
     /// Remove the duplicate.
     #[error("service-account-issuer {0:?} is already specified")]
     DuplicateIssuer(String),
+    /// Choose an HTTPS URL.
+    #[error("service-account-jwks-uri requires https scheme, parsed as: {0}")]
+    JwksUri(String),
     /// Choose another lifetime.
     #[error("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds")]
     MaxExpiration,
@@ -49,6 +54,7 @@ impl Default for ServiceAccountSettings {
             keys: Vec::new(),
             issuers: vec![ISSUER.to_owned()],
             api_audiences: Vec::new(),
+            jwks_uri: None,
             max_expiration: None,
             extends_expiration: true,
         }
@@ -75,6 +81,9 @@ impl ServiceAccountSettings {
             if self.issuers[..index].contains(issuer) {
                 return Err(SettingsError::DuplicateIssuer(issuer.clone()));
             }
+        }
+        if let Some(uri) = self.jwks_uri.as_ref().filter(|it| !issuer_discovery::is_https(it)) {
+            return Err(SettingsError::JwksUri(uri.clone()));
         }
         let limits = MIN_MAX_EXPIRATION..=MAX_MAX_EXPIRATION;
         if self.max_expiration.is_some_and(|it| !limits.contains(&it)) {
@@ -110,6 +119,15 @@ mod tests {
         check(|it| it.max_expiration = short, Err(SettingsError::MaxExpiration));
         let long = Some(Duration::from_secs((1 << 32) + 1));
         check(|it| it.max_expiration = long, Err(SettingsError::MaxExpiration));
+    }
+
+    #[test]
+    fn the_url_of_the_key_set_is_an_https_url() {
+        check(|it| it.jwks_uri = Some("https://a/keys".to_owned()), Ok(()));
+        for uri in ["http://a", "a", ""] {
+            let error = SettingsError::JwksUri(uri.to_owned());
+            check(|it| it.jwks_uri = Some(uri.to_owned()), Err(error));
+        }
     }
 
     #[test]
