@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use cluster::{Cluster, ClusterConfig, Selection};
 use tokio::time::Instant;
 
 use crate::kubeconfig::{self, Entry, Merged};
@@ -22,6 +21,7 @@ use apiserver::auth::authentication::token::TokenFile;
 use apiserver::auth::authorization::abac::PolicyFile;
 use apiserver::auth::authorization::always::{AlwaysAllow, AlwaysDeny};
 use apiserver::{Config, Server, StoreConfig};
+use cluster::{Cluster, ClusterConfig, Selection};
 use listen_address::{ListenAddress, server_url};
 use service_account_args::ServiceAccountArgs;
 

@@ -23,7 +23,7 @@ pub(crate) struct ServiceAccountArgs {
     #[arg(long, value_name = "FILE")]
     service_account_key_file: Vec<PathBuf>,
     /// Issuer of service account tokens. If repeated, the first one is that of new tokens, and tokens of
-    /// all are accepted [default: https://kubernetes.default.svc]
+    /// all are accepted [default: `https://kubernetes.default.svc`]
     #[arg(long, value_name = "URL")]
     service_account_issuer: Vec<String>,
     /// Audiences of tokens for this server [default: the issuers of service account tokens]

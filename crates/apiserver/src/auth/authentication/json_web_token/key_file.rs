@@ -48,7 +48,7 @@ pub enum Error {
 /// A key of a file.
 enum Key {
     Private(Box<SigningKey>),
-    Public(PublicKey),
+    Public(Box<PublicKey>),
 }
 
 /// Reads the first private key of a file.
@@ -65,7 +65,7 @@ pub fn read_signing_key(path: &Path) -> Result<SigningKey, Error> {
 pub fn read_public_keys(path: &Path) -> Result<Vec<PublicKey>, Error> {
     let public = |key: Key| match key {
         Key::Private(key) => key.public().clone(),
-        Key::Public(key) => key,
+        Key::Public(key) => *key,
     };
     let keys: Result<Vec<_>, Error> = read(path)?.into_iter().map(|it| it.map(public)).collect();
     match keys? {
@@ -92,6 +92,10 @@ fn private(key: SigningKey) -> Key {
     Key::Private(Box::new(key))
 }
 
+fn public(key: PublicKey) -> Key {
+    Key::Public(Box::new(key))
+}
+
 /// The key in a block; None if the block contains something else.
 fn key(pem: &Pem) -> Option<Result<Key, UnusableKey>> {
     let der = pem.contents.as_slice();
@@ -99,9 +103,9 @@ fn key(pem: &Pem) -> Option<Result<Key, UnusableKey>> {
         "PRIVATE KEY" => SigningKey::from_pkcs8(der).map(private),
         "RSA PRIVATE KEY" => SigningKey::from_pkcs1(der).map(private),
         "EC PRIVATE KEY" => SigningKey::from_sec1(der).map(private),
-        "PUBLIC KEY" => PublicKey::from_info(der).map(Key::Public),
+        "PUBLIC KEY" => PublicKey::from_info(der).map(public),
         "CERTIFICATE" => match pem.parse_x509() {
-            Ok(certificate) => PublicKey::from_info(certificate.public_key().raw).map(Key::Public),
+            Ok(certificate) => PublicKey::from_info(certificate.public_key().raw).map(public),
             Err(_) => Err(UnusableKey::Rejected("not a certificate".to_owned())),
         },
         _ => return None,

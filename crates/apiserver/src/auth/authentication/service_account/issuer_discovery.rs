@@ -1,5 +1,5 @@
-//! [`IssuerDiscovery`]: the documents with which other programs verify service account tokens, as the
-//! OpenID Connect discovery specifies them.
+//! [`IssuerDiscovery`]: the documents with which other programs verify service account tokens, as
+//! `OpenID` Connect Discovery specifies them.
 //!
 //! Upstream: `pkg/serviceaccount/openidmetadata.go`.
 
@@ -17,7 +17,7 @@ pub(crate) const KEY_SET_PATH: &str = "/openid/v1/jwks";
 
 /// See the [module documentation](self). The keys do not change while the server runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IssuerDiscovery {
+pub(crate) struct IssuerDiscovery {
     /// The issuer and the URL of the key set.
     pub configuration: Bytes,
     /// The public keys.
@@ -26,7 +26,7 @@ pub struct IssuerDiscovery {
 
 /// The reason why the documents are not served. The tokens are valid nevertheless.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DiscoveryError {
+pub(crate) enum DiscoveryError {
     /// Choose an issuer with this scheme.
     #[error("issuer URL must use https scheme, got: {0}")]
     Scheme(String),
@@ -58,7 +58,7 @@ struct KeySet<'a> {
 
 impl IssuerDiscovery {
     /// The documents of a signer. `address` is the host and the port of the server.
-    pub fn new(signer: &TokenSigner, address: Option<&str>) -> Result<Self, DiscoveryError> {
+    pub(crate) fn new(signer: &TokenSigner, address: Option<&str>) -> Result<Self, DiscoveryError> {
         let issuer = signer.settings.issuer();
         let jwks_uri = match (&signer.settings.jwks_uri, address) {
             (Some(uri), _) => uri.clone(),

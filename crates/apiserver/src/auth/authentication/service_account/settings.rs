@@ -100,7 +100,8 @@ mod tests {
     fn check(change: impl FnOnce(&mut ServiceAccountSettings), expect: Result<(), SettingsError>) {
         let mut settings = ServiceAccountSettings::default();
         change(&mut settings);
-        assert_eq!(settings.validate(), expect);
+        let found = settings.validate();
+        assert_eq!(found, expect);
     }
 
     #[test]
