@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::auth::authentication::client_authorities::ClientAuthorities;
+use crate::auth::authentication::request_header::RequestHeaderSettings;
 use crate::auth::authentication::service_account::ServiceAccountSettings;
 use crate::auth::authentication::token::TokenFile;
 use crate::auth::authorization::Authorizer;
@@ -80,6 +81,8 @@ pub struct Config {
     pub quota_bytes: usize,
     /// The authorities whose client certificates are accepted, besides that of the plane.
     pub client_authorities: ClientAuthorities,
+    /// The proxies that authenticate users, if there are any.
+    pub request_header: Option<Arc<RequestHeaderSettings>>,
     /// The static bearer tokens.
     pub tokens: TokenFile,
     /// Keys, issuers and lifetimes of service account tokens.
@@ -133,6 +136,7 @@ impl Default for Config {
             store: StoreConfig::Memory,
             quota_bytes: store::Options::default().quota_bytes,
             client_authorities: ClientAuthorities::default(),
+            request_header: None,
             tokens: TokenFile::default(),
             service_accounts: ServiceAccountSettings::default(),
             anonymous_auth: true,

@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, watch};
 use crate::admission;
 use crate::admission::{Admission, PluginSelectionError, Plugins};
 use crate::auth::authentication::Authenticator;
+use crate::auth::authentication::request_header;
 use crate::auth::authentication::service_account;
 use crate::auth::authentication::service_account::TokenSigner;
 use crate::auth::authentication::service_account::issuer_discovery::{
@@ -37,6 +38,7 @@ use crate::in_process::handler::Handler;
 use crate::in_process::loopback::LoopbackClient;
 use crate::listen;
 use crate::listen::ListenerState;
+use crate::listen::certificate_roles::CertificateRoles;
 use crate::metrics::Metrics;
 use crate::outbound::Outbound;
 use crate::plane::Plane;
@@ -91,6 +93,9 @@ pub enum Error {
     /// See [`service_account::Error`].
     #[error("cannot set up service account tokens")]
     Tokens(#[from] service_account::Error),
+    /// See [`request_header::Error`].
+    #[error("cannot accept authenticating proxies")]
+    RequestHeader(#[from] request_header::Error),
     /// Choose another address or port, or stop the process that uses it.
     #[error("cannot listen on {address}")]
     Bind {
@@ -391,6 +396,10 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let authorizers = authorizers(&config.authorizers, rules.as_ref());
     let admission = Admission::new(plugins, authorizers.clone(), rules, &mut metrics);
     let (used_secrets, uses) = mpsc::channel(USED_SECRETS);
+    let client_authorities = config.client_authorities.with_own(authority.certificate());
+    if let Some(settings) = &config.request_header {
+        settings.check_overlap(&client_authorities)?;
+    }
     let issuer_discovery = issuer_discovery(&signer, advertised);
     let authenticator = Authenticator {
         tokens: config.tokens.clone(),
@@ -405,7 +414,8 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
             issuer_discovery,
             authorizers,
             has_roles,
-            client_authorities: config.client_authorities.with_own(authority.certificate()),
+            client_authorities,
+            request_header: config.request_header.clone(),
             authority,
             flow_control: Arc::new(FlowControl::new(config.max_reads, config.max_writes)),
             timeouts: config.timeouts,
@@ -543,10 +553,18 @@ fn serve(
     let names: Vec<&str> =
         DEFAULT_SERVING_NAMES.into_iter().chain(names.iter().map(String::as_str)).collect();
     let certified = plane.authority.serving(&names, &addresses, plane.storage.clock.now())?;
-    let tls = listen::tls(&certified, &plane.client_authorities)?;
+    let (tls, certificate_roles) = match &plane.request_header {
+        None => (listen::tls(&certified, &plane.client_authorities)?, None),
+        Some(settings) => {
+            let roles = CertificateRoles::new(&plane.client_authorities, settings)?;
+            let all = settings.authorities.with_own(&plane.client_authorities);
+            (listen::tls(&certified, &all)?, Some(Arc::new(roles)))
+        }
+    };
     let listener_state = ListenerState {
         handler: Arc::<Chain>::clone(chain),
         flow_control: Arc::clone(&plane.flow_control),
+        certificate_roles,
         timeouts: plane.timeouts,
         clock: plane.storage.clock.clone(),
         tasks: plane.storage.tasks.clone(),

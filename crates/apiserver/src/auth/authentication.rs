@@ -3,6 +3,7 @@
 mod bearer;
 pub mod client_authorities;
 pub mod json_web_token;
+pub mod request_header;
 pub mod service_account;
 pub mod token;
 pub mod x509;

@@ -1,5 +1,6 @@
 //! Authentication: tokens, service accounts, impersonation.
 
+mod front_proxy;
 mod issuer_discovery;
 mod service_account_keys;
 

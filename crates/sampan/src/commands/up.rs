@@ -1,6 +1,7 @@
 //! `sampan up`: starts a plane, prints its URL and kubeconfig, and stops it cleanly.
 
 mod listen_address;
+mod request_header_args;
 mod service_account_args;
 mod start_error;
 
@@ -23,6 +24,7 @@ use apiserver::auth::authorization::always::{AlwaysAllow, AlwaysDeny};
 use apiserver::{Config, Server, StoreConfig};
 use cluster::{Cluster, ClusterConfig, Selection};
 use listen_address::{ListenAddress, server_url};
+use request_header_args::RequestHeaderArgs;
 use service_account_args::ServiceAccountArgs;
 
 const EXAMPLES: &str = "Examples:
@@ -90,6 +92,8 @@ pub(crate) struct UpArgs {
     /// File of bearer tokens, with one `token,user,uid,"group1,group2"` per line
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+    #[command(flatten)]
+    request_header: RequestHeaderArgs,
     #[command(flatten)]
     service_accounts: ServiceAccountArgs,
     /// Whether requests without credentials are those of the user `system:anonymous`, who may read
@@ -238,6 +242,7 @@ fn config(args: &UpArgs) -> Result<Config> {
         store,
         quota_bytes: args.quota_backend_bytes.unwrap_or_else(|| memory_limit::bytes() / 6),
         client_authorities,
+        request_header: args.request_header.settings()?,
         tokens,
         service_accounts: args.service_accounts.settings()?,
         anonymous_auth: args

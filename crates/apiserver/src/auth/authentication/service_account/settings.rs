@@ -97,37 +97,36 @@ impl ServiceAccountSettings {
 mod tests {
     use super::*;
 
-    fn check(change: impl FnOnce(&mut ServiceAccountSettings), expect: Result<(), SettingsError>) {
+    fn validated(change: impl FnOnce(&mut ServiceAccountSettings)) -> Result<(), SettingsError> {
         let mut settings = ServiceAccountSettings::default();
         change(&mut settings);
-        let found = settings.validate();
-        assert_eq!(found, expect);
+        settings.validate()
     }
 
     #[test]
     fn issuers_are_distinct_and_not_empty() {
-        check(|_| {}, Ok(()));
-        check(|it| it.issuers.clear(), Err(SettingsError::EmptyIssuer));
-        check(|it| it.issuers.push(String::new()), Err(SettingsError::EmptyIssuer));
+        assert_eq!(validated(|_| {}), Ok(()));
+        assert_eq!(validated(|it| it.issuers.clear()), Err(SettingsError::EmptyIssuer));
+        assert_eq!(validated(|it| it.issuers.push(String::new())), Err(SettingsError::EmptyIssuer));
         let duplicate = SettingsError::DuplicateIssuer(ISSUER.to_owned());
-        check(|it| it.issuers.push(ISSUER.to_owned()), Err(duplicate));
+        assert_eq!(validated(|it| it.issuers.push(ISSUER.to_owned())), Err(duplicate));
     }
 
     #[test]
     fn the_maximum_lifetime_is_at_least_an_hour() {
-        check(|it| it.max_expiration = Some(Duration::from_hours(1)), Ok(()));
+        assert_eq!(validated(|it| it.max_expiration = Some(Duration::from_hours(1))), Ok(()));
         let short = Some(Duration::from_secs(3599));
-        check(|it| it.max_expiration = short, Err(SettingsError::MaxExpiration));
+        assert_eq!(validated(|it| it.max_expiration = short), Err(SettingsError::MaxExpiration));
         let long = Some(Duration::from_secs((1 << 32) + 1));
-        check(|it| it.max_expiration = long, Err(SettingsError::MaxExpiration));
+        assert_eq!(validated(|it| it.max_expiration = long), Err(SettingsError::MaxExpiration));
     }
 
     #[test]
     fn the_url_of_the_key_set_is_an_https_url() {
-        check(|it| it.jwks_uri = Some("https://a/keys".to_owned()), Ok(()));
+        assert_eq!(validated(|it| it.jwks_uri = Some("https://a/keys".to_owned())), Ok(()));
         for uri in ["http://a", "a", ""] {
             let error = SettingsError::JwksUri(uri.to_owned());
-            check(|it| it.jwks_uri = Some(uri.to_owned()), Err(error));
+            assert_eq!(validated(|it| it.jwks_uri = Some(uri.to_owned())), Err(error));
         }
     }
 
