@@ -10,6 +10,7 @@ use apiserver::auth::authentication::request_header::RequestHeaderSettings;
 
 /// See the [module documentation](self).
 #[derive(Debug, clap::Args)]
+#[allow(clippy::struct_field_names, reason = "the fields have the names of the flags")]
 pub(crate) struct RequestHeaderArgs {
     /// File of certificate authorities in PEM for the client certificates of proxies that authenticate
     /// users and name them in headers; the headers of all other clients are ignored
