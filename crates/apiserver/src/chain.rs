@@ -91,14 +91,14 @@ async fn respond(
 async fn chain(
     plane: Arc<Plane>,
     peer: Peer,
-    head: Head,
+    mut head: Head,
     body: &mut RequestBody,
     received: ReceivedRequest,
     writes: PendingWrites,
     error_media_type: MediaTypeOptions,
 ) -> Result<Response<Body>, Status> {
     let ReceivedRequest { info, query, deadline, .. } = received;
-    let user = plane.authenticate(peer.user.as_deref(), &head.headers)?;
+    let user = plane.authenticate(&peer, &mut head.headers)?;
     let account = account(&plane, &peer, &user, &info)?;
     let _charge = account.as_ref().map(|it| it.charge(STREAM_OVERHEAD));
     let user = match impersonate(&plane.authorizers, user, &head.headers, &info).await {

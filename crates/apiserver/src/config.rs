@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::auth::authentication::client_authorities::ClientAuthorities;
+use crate::auth::authentication::request_header::RequestHeaderSettings;
+use crate::auth::authentication::service_account::ServiceAccountSettings;
 use crate::auth::authentication::token::TokenFile;
 use crate::auth::authorization::Authorizer;
 use crate::outbound::in_process_services::InProcessServices;
@@ -88,8 +90,12 @@ pub struct Config {
     pub quota_bytes: usize,
     /// The authorities whose client certificates are accepted, besides that of the plane.
     pub client_authorities: ClientAuthorities,
+    /// The proxies that authenticate users, if there are any.
+    pub request_header: Option<Arc<RequestHeaderSettings>>,
     /// The static bearer tokens.
     pub tokens: TokenFile,
+    /// Keys, issuers and lifetimes of service account tokens.
+    pub service_accounts: ServiceAccountSettings,
     /// What becomes of requests without credentials.
     pub anonymous: Anonymous,
     /// The authorizers that are called in turn after that of `system:masters`. Without
@@ -138,7 +144,9 @@ impl Default for Config {
             store: StoreConfig::Memory,
             quota_bytes: store::Options::default().quota_bytes,
             client_authorities: ClientAuthorities::default(),
+            request_header: None,
             tokens: TokenFile::default(),
+            service_accounts: ServiceAccountSettings::default(),
             anonymous: Anonymous::Accepted,
             authorizers: Vec::new(),
             service_cidr: "10.0.0.0/24".to_owned(),

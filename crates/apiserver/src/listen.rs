@@ -1,5 +1,6 @@
 //! Accepts connections: TCP, TLS, HTTP/1.1 and HTTP/2.
 
+pub(crate) mod certificate_roles;
 mod plain_http;
 mod progress;
 mod tracked_body;
@@ -29,13 +30,13 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 
-use crate::auth::authentication::x509;
 use crate::config::Timeouts;
 use crate::flow_control::FlowControl;
 use crate::flow_control::connection::{Connection, Connections};
 use crate::http::body::Body;
 use crate::in_process::InProcessClient;
 use crate::in_process::handler::{Handler, Peer};
+use certificate_roles::CertificateRoles;
 use connection_task::{Checker, ConnectionTask, NewStreams};
 use keel::{Clock, Tasks};
 use progress::Progress;
@@ -86,16 +87,7 @@ pub enum Error {
 /// authorities, since a client may choose its certificate by them.
 pub(crate) fn tls(certified: &Certified, authorities: &str) -> Result<TlsAcceptor, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut roots = RootCertStore::empty();
-    for authority in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
-        roots.add(authority.map_err(Error::Pem)?).map_err(Error::Tls)?;
-    }
-    let inner = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-        .allow_unauthenticated()
-        .build()
-        .map_err(Error::Verifier)?;
-    let roots = tls::Roots::from_pem(authorities.as_bytes());
-    let verifier = Arc::new(tls::ClientVerifier::new(inner, roots, Arc::clone(&provider)));
+    let verifier = verifier(authorities)?;
     let chain =
         vec![CertificateDer::from_pem_slice(certified.certificate.as_bytes()).map_err(Error::Pem)?];
     let key = PrivateKeyDer::from_pem_slice(certified.key.as_bytes()).map_err(Error::Pem)?;
@@ -110,6 +102,21 @@ pub(crate) fn tls(certified: &Certified, authorities: &str) -> Result<TlsAccepto
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
+/// A verifier of client certificates that are signed by an authority of the bundle.
+fn verifier(authorities: &str) -> Result<Arc<tls::ClientVerifier>, Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    for authority in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
+        roots.add(authority.map_err(Error::Pem)?).map_err(Error::Tls)?;
+    }
+    let inner = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+        .allow_unauthenticated()
+        .build()
+        .map_err(Error::Verifier)?;
+    let roots = tls::Roots::from_pem(authorities.as_bytes());
+    Ok(Arc::new(tls::ClientVerifier::new(inner, roots, provider)))
+}
+
 /// The state shared by all connections of a listener.
 #[derive(Clone)]
 pub(crate) struct ListenerState {
@@ -117,6 +124,8 @@ pub(crate) struct ListenerState {
     pub handler: Arc<dyn Handler>,
     /// Counts unread responses.
     pub flow_control: Arc<FlowControl>,
+    /// Tells users and authenticating proxies apart; None if there are no such proxies.
+    pub certificate_roles: Option<Arc<CertificateRoles>>,
     /// The timeouts of connections.
     pub timeouts: Timeouts,
     /// The plane's clock.
@@ -204,15 +213,16 @@ async fn connection(
     let Ok(Some(stream)) = tokio::time::timeout(timeouts.handshake, handshake).await else {
         return;
     };
-    let peer = stream.get_ref().1.peer_certificates().and_then(|it| it.first());
-    let user = match peer.map_or(Ok(None), |it| x509::user(it)) {
-        Ok(user) => user.map(Arc::new),
+    let certificates = stream.get_ref().1.peer_certificates();
+    let roles = listener_state.certificate_roles.as_deref();
+    let peer = match certificate_roles::peer(certificates, roles) {
+        Ok(peer) => peer,
         Err(error) => {
             tracing::debug!(%error, "a connection was refused");
             return;
         }
     };
-    let peer = Peer { user, remote, connection: Some(Arc::clone(&state)) };
+    let peer = Peer { remote, connection: Some(Arc::clone(&state)), ..peer };
     let client = InProcessClient::for_peer(Arc::clone(&listener_state.handler), peer);
     let flow_control = Arc::clone(&listener_state.flow_control);
     let request_begun = Arc::new(Notify::new());

@@ -9,13 +9,16 @@ use std::sync::atomic::AtomicBool;
 use http::HeaderMap;
 
 use crate::admission::Admission;
+use crate::auth::authentication::request_header::RequestHeaderSettings;
+use crate::auth::authentication::service_account::issuer_discovery::IssuerDiscovery;
 use crate::auth::authentication::service_account::{ReferencedObject, TokenError};
-use crate::auth::authentication::{Authenticator, User};
+use crate::auth::authentication::{ANONYMOUS, Authenticator, User};
 use crate::auth::authorization::Authorizers;
 use crate::certificates::Authority;
 use crate::config::Timeouts;
 use crate::extensions::aggregation::Aggregation;
 use crate::flow_control::FlowControl;
+use crate::in_process::handler::Peer;
 use crate::in_process::loopback::LoopbackClient;
 use crate::metrics::Metrics;
 use crate::registry::service_address::ServiceAllocator;
@@ -30,6 +33,10 @@ pub(crate) struct Plane {
     pub storage: Arc<Storage>,
     /// Authenticates requests.
     pub authenticator: Authenticator,
+    /// The proxies that authenticate users, if there are any.
+    pub request_header: Option<Arc<RequestHeaderSettings>>,
+    /// The documents for verifiers of service account tokens; None if the issuer cannot have them.
+    pub issuer_discovery: Option<IssuerDiscovery>,
     /// Authorizes requests.
     pub authorizers: Authorizers,
     /// Whether roles are in effect.
@@ -61,28 +68,48 @@ pub(crate) struct Plane {
 }
 
 impl Plane {
-    /// The user of a request. `peer` is the user of the connection's client certificate.
+    /// The user of a request. The headers of authenticating proxies are removed.
     pub(crate) fn authenticate(
         &self,
-        peer: Option<&User>,
-        headers: &HeaderMap,
+        peer: &Peer,
+        headers: &mut HeaderMap,
     ) -> Result<User, Status> {
+        let Some(settings) = &self.request_header else {
+            return self.authenticate_client(peer, headers);
+        };
+        let named = if peer.is_front_proxy { settings.user(headers)? } else { None };
+        settings.remove_from(headers);
+        match named {
+            Some(user) => Ok(user),
+            None => self.authenticate_client(peer, headers),
+        }
+    }
+
+    /// The user of a request that no proxy has authenticated.
+    fn authenticate_client(&self, peer: &Peer, headers: &HeaderMap) -> Result<User, Status> {
         let now = self.storage.clock.now().seconds();
         let lookup = |resource: &str, namespace: &str, name: &str| {
             self.find_referenced(resource, namespace, name)
         };
-        self.authenticator.authenticate(peer, headers, now, &lookup)
+        let user = self.authenticator.authenticate(peer.user.as_deref(), headers, now, &lookup)?;
+        // Upstream: who presents a certificate expects to be authenticated.
+        if peer.has_foreign_certificate && user.name == ANONYMOUS {
+            return Err(Status::unauthorized());
+        }
+        Ok(user)
     }
 
-    /// The user and the audiences of a token.
+    /// The user of a token, and those of the `requested` audiences that the token is for.
     pub(crate) fn authenticate_token(
         &self,
         token: &str,
+        requested: &[String],
     ) -> Result<(User, Vec<String>), TokenError> {
         let now = self.storage.clock.now().seconds();
-        self.authenticator.authenticate_token(token, now, &|resource, namespace, name| {
+        let lookup = |resource: &str, namespace: &str, name: &str| {
             self.find_referenced(resource, namespace, name)
-        })
+        };
+        self.authenticator.authenticate_token(token, requested, now, &lookup)
     }
 
     /// The state of an object that a token refers to, such as its pod; None if it does not exist.

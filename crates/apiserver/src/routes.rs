@@ -2,6 +2,7 @@
 
 pub(crate) mod discovery;
 pub(crate) mod health;
+pub(crate) mod issuer_discovery;
 pub(crate) mod metrics;
 pub(crate) mod openapi;
 pub(crate) mod version;

@@ -17,8 +17,12 @@ use tokio::sync::{mpsc, watch};
 use crate::admission;
 use crate::admission::{Admission, PluginSelectionError, Plugins};
 use crate::auth::authentication::Authenticator;
+use crate::auth::authentication::request_header;
 use crate::auth::authentication::service_account;
 use crate::auth::authentication::service_account::TokenSigner;
+use crate::auth::authentication::service_account::issuer_discovery::{
+    DiscoveryError, IssuerDiscovery,
+};
 use crate::auth::authorization::{Authorizer, Authorizers, masters};
 use crate::cache::watch_cache::WatchCache;
 use crate::certificates;
@@ -34,6 +38,7 @@ use crate::in_process::handler::Handler;
 use crate::in_process::loopback::LoopbackClient;
 use crate::listen;
 use crate::listen::ListenerState;
+use crate::listen::certificate_roles::CertificateRoles;
 use crate::metrics::Metrics;
 use crate::outbound::Outbound;
 use crate::plane::Plane;
@@ -88,6 +93,9 @@ pub enum Error {
     /// See [`service_account::Error`].
     #[error("cannot set up service account tokens")]
     Tokens(#[from] service_account::Error),
+    /// See [`request_header::Error`].
+    #[error("cannot accept authenticating proxies")]
+    RequestHeader(#[from] request_header::Error),
     /// Choose another address or port, or stop the process that uses it.
     #[error("cannot listen on {address}")]
     Bind {
@@ -337,11 +345,13 @@ fn open_keys(config: &Config) -> Result<Keys, Error> {
     let StoreConfig::Embedded(directory) = &config.store else { return generate_keys(config) };
     let directory = directory.join("pki");
     let authority = Authority::open(&directory, config.clock.now())?;
-    Ok(Keys { authority, signer: TokenSigner::open(&directory)? })
+    let signer = TokenSigner::open(&directory, config.service_accounts.clone())?;
+    Ok(Keys { authority, signer })
 }
 
 fn generate_keys(config: &Config) -> Result<Keys, Error> {
-    Ok(Keys { authority: Authority::new(config.clock.now())?, signer: TokenSigner::new()? })
+    let signer = TokenSigner::new(config.service_accounts.clone())?;
+    Ok(Keys { authority: Authority::new(config.clock.now())?, signer })
 }
 
 /// The components of a plane, besides its configuration and keys.
@@ -386,6 +396,11 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let authorizers = authorizers(&config.authorizers, rules.as_ref());
     let admission = Admission::new(plugins, authorizers.clone(), rules, &mut metrics);
     let (used_secrets, uses) = mpsc::channel(USED_SECRETS);
+    let client_authorities = config.client_authorities.with_own(authority.certificate());
+    if let Some(settings) = &config.request_header {
+        settings.check_overlap(&client_authorities)?;
+    }
+    let issuer_discovery = issuer_discovery(&signer, advertised);
     let authenticator = Authenticator {
         tokens: config.tokens.clone(),
         allows_anonymous: config.anonymous == Anonymous::Accepted,
@@ -396,9 +411,11 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         let loopback = LoopbackClient::new(Weak::clone(chain) as Weak<dyn Handler>);
         let plane = Plane {
             authenticator,
+            issuer_discovery,
             authorizers,
             has_roles,
-            client_authorities: config.client_authorities.with_own(authority.certificate()),
+            client_authorities,
+            request_header: config.request_header.clone(),
             authority,
             flow_control: Arc::new(FlowControl::new(config.max_reads, config.max_writes)),
             timeouts: config.timeouts,
@@ -422,6 +439,23 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let tracking = legacy_token_tracking::label_used_secrets(Arc::clone(&chain.plane), uses);
     chain.plane.storage.tasks.spawn("legacy-token-tracking", tracking);
     Ok(chain)
+}
+
+/// The documents for verifiers of service account tokens. Without them, the plane works nevertheless.
+fn issuer_discovery(
+    signer: &TokenSigner,
+    advertised: Option<SocketAddr>,
+) -> Option<IssuerDiscovery> {
+    let address = advertised.map(|it| it.to_string());
+    match IssuerDiscovery::new(signer, address.as_deref()) {
+        Ok(documents) => Some(documents),
+        // A plane that does not listen has no address of its key set.
+        Err(DiscoveryError::NoAddress) => None,
+        Err(error) => {
+            tracing::warn!(%error, "the issuer of service account tokens cannot be discovered");
+            None
+        }
+    }
 }
 
 /// The authorizers of a plane. `rules` is absent if roles are not in effect.
@@ -519,10 +553,18 @@ fn serve(
     let names: Vec<&str> =
         DEFAULT_SERVING_NAMES.into_iter().chain(names.iter().map(String::as_str)).collect();
     let certified = plane.authority.serving(&names, &addresses, plane.storage.clock.now())?;
-    let tls = listen::tls(&certified, &plane.client_authorities)?;
+    let (tls, certificate_roles) = match &plane.request_header {
+        None => (listen::tls(&certified, &plane.client_authorities)?, None),
+        Some(settings) => {
+            let roles = CertificateRoles::new(&plane.client_authorities, settings)?;
+            let all = settings.authorities.with_own(&plane.client_authorities);
+            (listen::tls(&certified, &all)?, Some(Arc::new(roles)))
+        }
+    };
     let listener_state = ListenerState {
         handler: Arc::<Chain>::clone(chain),
         flow_control: Arc::clone(&plane.flow_control),
+        certificate_roles,
         timeouts: plane.timeouts,
         clock: plane.storage.clock.clone(),
         tasks: plane.storage.tasks.clone(),

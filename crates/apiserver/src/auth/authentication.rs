@@ -2,6 +2,8 @@
 
 mod bearer;
 pub mod client_authorities;
+pub mod json_web_token;
+pub mod request_header;
 pub mod service_account;
 pub mod token;
 pub mod x509;
@@ -12,9 +14,10 @@ use std::collections::BTreeMap;
 use http::HeaderMap;
 use tokio::sync::mpsc;
 
+use machinery::field_path::quote;
 use machinery::{Status, Value, json, timestamp};
 use service_account::{
-    ISSUER, LegacyClaims, Lookup, ReferencedObject, TokenError, TokenSigner, UsedSecret,
+    LegacyClaims, Lookup, ReferencedObject, TokenError, TokenSigner, UsedSecret,
 };
 use token::TokenFile;
 
@@ -117,32 +120,50 @@ impl Authenticator {
                 Err(Status::unauthorized())
             };
         };
-        match self.authenticate_token(&token, now, lookup) {
-            Ok((user, audiences)) if audiences.iter().any(|it| it == ISSUER) => Ok(user),
-            _ => Err(Status::unauthorized()),
+        match self.authenticate_token(&token, self.audiences(), now, lookup) {
+            Ok((user, _)) => Ok(user),
+            Err(_) => Err(Status::unauthorized()),
         }
     }
 
-    /// The user and the audiences of a token.
+    /// The audiences of tokens for the server itself.
+    pub fn audiences(&self) -> &[String] {
+        self.signer.settings.audiences()
+    }
+
+    /// The user of a token, and those of the `requested` audiences that the token is for.
     pub fn authenticate_token(
         &self,
         token: &str,
+        requested: &[String],
         now: i64,
         lookup: Lookup<'_>,
     ) -> Result<(User, Vec<String>), TokenError> {
         if let Some(user) = self.tokens.user(token) {
-            return Ok((user.clone(), vec![ISSUER.to_owned()]));
+            // Upstream: a static token is unknown to other audiences than the server.
+            let audiences = common_audiences(self.audiences(), requested);
+            return match audiences {
+                Ok(audiences) => Ok((user.clone(), audiences)),
+                Err(_) => Err(TokenError::Unknown),
+            };
         }
-        match self.signer.verify(token, now) {
+        match self.signer.verify(token) {
             Ok(claims) => {
+                let of_token = match claims.audiences.as_slice() {
+                    [] => self.audiences(),
+                    audiences => audiences,
+                };
+                let audiences = common_audiences(of_token, requested)?;
+                claims.check_lifetime(now).map_err(TokenError::Invalid)?;
                 claims.validate(now, lookup).map_err(TokenError::Invalid)?;
-                Ok((claims.user(), claims.audiences))
+                Ok((claims.user(), audiences))
             }
             Err(TokenError::Unknown) => {
                 let claims = self.signer.verify_legacy(token)?;
+                let audiences = common_audiences(self.audiences(), requested)?;
                 let used = |secret: &ReferencedObject| self.report_use(&claims, secret, now);
                 claims.validate(token, lookup, used).map_err(TokenError::Invalid)?;
-                Ok((claims.user(), vec![ISSUER.to_owned()]))
+                Ok((claims.user(), audiences))
             }
             Err(invalid) => Err(invalid),
         }
@@ -164,4 +185,24 @@ impl Authenticator {
             uid: secret.uid.clone(),
         });
     }
+}
+
+/// Those of the requested audiences that a token is for. It is an error if there are none.
+fn common_audiences(of_token: &[String], requested: &[String]) -> Result<Vec<String>, TokenError> {
+    let common: Vec<String> =
+        requested.iter().filter(|it| of_token.contains(it)).cloned().collect();
+    if !common.is_empty() {
+        return Ok(common);
+    }
+    Err(TokenError::Invalid(format!(
+        "token audiences {} is invalid for the target audiences {}",
+        go_list(of_token),
+        go_list(requested),
+    )))
+}
+
+/// Formats a list of strings as Go does with `%q`.
+fn go_list(texts: &[String]) -> String {
+    let quoted: Vec<String> = texts.iter().map(|it| quote(it)).collect();
+    format!("[{}]", quoted.join(" "))
 }

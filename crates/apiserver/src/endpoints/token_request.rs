@@ -3,7 +3,7 @@
 use http::Response;
 
 use crate::admission;
-use crate::auth::authentication::service_account::{Claims, ISSUER, Reference};
+use crate::auth::authentication::service_account::{Claims, Reference, ServiceAccountSettings};
 use crate::endpoints::context::RequestContext;
 use crate::http::body::Body;
 use crate::http::response;
@@ -53,21 +53,30 @@ pub(crate) async fn create(
     let account = cx.find()?.object();
     check_uid(&request, &account)?;
     complete(cx, &mut request, &account);
-    let seconds = validate_expiration(&request)?;
+    validate_expiration(&request)?;
     admission::validate_subresource(&attributes, &request).await?;
     let now = cx.scope.storage.clock.now().seconds();
+    let bound = bound_object_claims(cx, &request).await?;
+    let seconds = shorten_expiration(cx, &mut request);
     let mut claims = Claims {
         namespace: account.namespace().to_owned(),
         name: account.name().to_owned(),
         uid: account.uid().to_owned(),
         audiences: audiences(&request),
         issued: now,
+        not_before: now,
         expires: now + seconds,
         id: cx.scope.storage.entropy.uuid(),
-        ..bound_object_claims(cx, &request).await?
+        ..bound
     };
     // Upstream: the token stays valid longer for pods that do not reload it before it expires.
-    if claims.pod.is_some() && seconds == WARN_ONLY_LIFETIME && claims.audiences == [ISSUER] {
+    let is_for_server =
+        claims.audiences.iter().all(|it| cx.plane.authenticator.audiences().contains(it));
+    if settings(cx).extends_expiration
+        && claims.pod.is_some()
+        && seconds == WARN_ONLY_LIFETIME
+        && is_for_server
+    {
         claims.warn_after = Some(claims.expires);
         claims.expires = now + EXTENDED_LIFETIME;
     }
@@ -191,7 +200,7 @@ fn complete(cx: &RequestContext, request: &mut Object, account: &Object) {
     let requested = audiences(request);
     let spec = request.map_at(&["spec"]);
     if requested.is_empty() {
-        spec.insert("audiences".to_owned(), json!([ISSUER]));
+        spec.insert("audiences".to_owned(), json!(cx.plane.authenticator.audiences()));
     }
     spec.entry("boundObjectRef").or_insert(Value::Null);
     let status = json!({"token": "", "expirationTimestamp": null});
@@ -207,10 +216,31 @@ fn audiences(request: &Object) -> Vec<String> {
     items.into_iter().flatten().filter_map(Value::as_str).map(ToOwned::to_owned).collect()
 }
 
-/// Validates the lifetime of the token, and returns it in seconds.
-fn validate_expiration(request: &Object) -> Result<i64, Status> {
+fn settings(cx: &RequestContext) -> &ServiceAccountSettings {
+    &cx.plane.authenticator.signer.settings
+}
+
+/// The requested lifetime of the token, in seconds.
+fn requested_expiration(request: &Object) -> i64 {
     let requested = request.get(&["spec", "expirationSeconds"]).and_then(Value::as_i64);
-    let seconds = requested.unwrap_or(DEFAULT_LIFETIME);
+    requested.unwrap_or(DEFAULT_LIFETIME)
+}
+
+/// Shortens the lifetime of the token to the configured maximum, and returns it in seconds.
+fn shorten_expiration(cx: &RequestContext, request: &mut Object) -> i64 {
+    let requested = requested_expiration(request);
+    let maximum = settings(cx).max_expiration.and_then(|it| i64::try_from(it.as_secs()).ok());
+    let Some(maximum) = maximum.filter(|it| requested > *it) else { return requested };
+    cx.scope.warn(format!(
+        "requested expiration of {requested} seconds shortened to {maximum} seconds"
+    ));
+    request.map_at(&["spec"]).insert("expirationSeconds".to_owned(), maximum.into());
+    maximum
+}
+
+/// Validates the lifetime of the token.
+fn validate_expiration(request: &Object) -> Result<(), Status> {
+    let seconds = requested_expiration(request);
     let spec = Path::root("spec");
     let path = spec.child("expirationSeconds");
     let mut errors = ErrorList::new();
@@ -221,7 +251,7 @@ fn validate_expiration(request: &Object) -> Result<i64, Status> {
         errors.invalid(&path, seconds, "may not specify a duration larger than 2^32 seconds");
     }
     if errors.is_empty() {
-        return Ok(seconds);
+        return Ok(());
     }
     Err(Status::invalid(&kind(), "", &errors))
 }

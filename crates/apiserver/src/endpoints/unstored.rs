@@ -4,14 +4,12 @@
 use http::Response;
 
 use super::{access_review, binding, component_status};
-use crate::auth::authentication::service_account::{ISSUER, TokenError};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
 use crate::endpoints::object_response;
 use crate::http::body::Body;
 use crate::registry::field_manager;
 use crate::request::options::WriteOptions;
-use machinery::field_path::quote;
 use machinery::{Object, Status, Value, json};
 use types::resource::UnstoredKind;
 
@@ -78,36 +76,20 @@ async fn review_token(cx: &RequestContext, review: &Object) -> Result<Value, Sta
     }
     // The cache must reflect a deletion of the object to which the token is bound.
     cx.scope.catch_up().await?;
-    let refused = |why: &TokenError| json!({"user": {}, "error": why.to_string()});
-    let (user, audiences) = match cx.plane.authenticate_token(token) {
-        Ok(found) => found,
-        Err(why) => return Ok(refused(&why)),
+    let requested = strings(review.get(&["spec", "audiences"]));
+    let authenticated = match requested.as_slice() {
+        [] => cx.plane.authenticate_token(token, cx.plane.authenticator.audiences()),
+        requested => cx.plane.authenticate_token(token, requested),
     };
-    let requested = review.get(&["spec", "audiences"]).and_then(Value::as_array);
-    let requested: Vec<&str> = requested.into_iter().flatten().filter_map(Value::as_str).collect();
-    let wanted = if requested.is_empty() { vec![ISSUER] } else { requested };
-    let common: Vec<&str> = wanted
-        .iter()
-        .copied()
-        .filter(|it| audiences.iter().any(|audience| audience == it))
-        .collect();
-    if common.is_empty() {
-        // Upstream: a static token is unknown to other audiences than the server.
-        if cx.plane.authenticator.tokens.user(token).is_some() {
-            return Ok(refused(&TokenError::Unknown));
+    Ok(match authenticated {
+        Ok((user, audiences)) => {
+            json!({"authenticated": true, "user": user.to_info(), "audiences": audiences})
         }
-        let why = format!(
-            "token audiences {} is invalid for the target audiences {}",
-            go_list(audiences.iter().map(String::as_str)),
-            go_list(wanted.iter().copied()),
-        );
-        return Ok(refused(&TokenError::Invalid(why)));
-    }
-    Ok(json!({"authenticated": true, "user": user.to_info(), "audiences": common}))
+        Err(why) => json!({"user": {}, "error": why.to_string()}),
+    })
 }
 
-/// Formats a list of strings as Go does with `%q`.
-fn go_list<'a>(texts: impl Iterator<Item = &'a str>) -> String {
-    let quoted: Vec<String> = texts.map(quote).collect();
-    format!("[{}]", quoted.join(" "))
+fn strings(list: Option<&Value>) -> Vec<String> {
+    let items = list.and_then(Value::as_array).into_iter().flatten();
+    items.filter_map(Value::as_str).map(ToOwned::to_owned).collect()
 }

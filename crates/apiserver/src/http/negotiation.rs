@@ -151,11 +151,25 @@ pub(crate) fn negotiate(
     found.ok_or_else(|| not_acceptable(&Media::ALL.map(Media::content_type)))
 }
 
+/// Fails if the client does not accept the only media type of a document.
+pub(crate) fn accepts_only(headers: &HeaderMap, content_type: &str) -> Result<(), Status> {
+    let accept = &*headers::first(headers, ACCEPT);
+    if accept.is_empty() || has_route_to(accept, &[content_type]) {
+        return Ok(());
+    }
+    Err(no_route_to(&[content_type]))
+}
+
 /// Whether go-restful finds a route for the `Accept` header.
 fn has_route(accept: &str) -> bool {
+    has_route_to(accept, &Media::ALL.map(Media::content_type))
+}
+
+/// Whether go-restful finds a route to one of these media types.
+fn has_route_to(accept: &str, media: &[&str]) -> bool {
     accept.split(',').any(|range| {
         let range = range.split(';').next().unwrap_or_default().trim();
-        range == "*/*" || Media::ALL.iter().any(|media| media.content_type() == range)
+        range == "*/*" || media.contains(&range)
     })
 }
 
@@ -210,7 +224,11 @@ fn not_acceptable_to_go_restful(restrictions: EndpointRestrictions) -> Status {
     if restrictions.allows_watch {
         all.extend(STREAMS);
     }
-    let all = all.join(", ");
+    no_route_to(&all)
+}
+
+fn no_route_to(media: &[&str]) -> Status {
+    let all = media.join(", ");
     let message = format!("406: Not Acceptable\n\nAvailable representations: {all}");
     let mut status = Status::new(406, Reason::NotAcceptable, message);
     status.details = Some(Box::default());

@@ -16,6 +16,10 @@ use crate::http::request_body::RequestBody;
 pub(crate) struct Peer {
     /// The user of the client certificate, if the client has one.
     pub user: Option<Arc<User>>,
+    /// Whether the sender is a proxy that authenticates users.
+    pub is_front_proxy: bool,
+    /// Whether the client certificate is of no authority of clients, as that of a proxy.
+    pub has_foreign_certificate: bool,
     /// Whether the sender is on another machine.
     pub remote: bool,
     /// The connection of the request; None within the process.

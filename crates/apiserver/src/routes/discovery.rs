@@ -41,14 +41,18 @@ pub(super) struct SubresourceDiscovery {
 /// `/`: the served paths.
 pub(crate) fn paths(plane: &Plane) -> Response<Body> {
     let catalog = plane.storage.catalog.load();
-    let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
+    let has_issuer = plane.issuer_discovery.is_some();
+    let mut paths: Vec<String> = Vec::new();
+    paths.extend(has_issuer.then(|| "/.well-known/openid-configuration".to_owned()));
+    paths.extend(["/api", "/api/v1", "/apis"].map(str::to_owned));
     for group in with_remotes(plane, &catalog).iter().filter(|it| !it.name.is_empty()) {
         paths.push(format!("/apis/{}", group.name));
         paths.extend(group.listed().map(|it| format!("/apis/{}/{it}", group.name)));
     }
-    let rest =
-        ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
-    paths.extend(rest.iter().map(|it| (*it).to_owned()));
+    let health = ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3"];
+    paths.extend(health.map(str::to_owned));
+    paths.extend(has_issuer.then(|| "/openid/v1/jwks".to_owned()));
+    paths.extend(["/readyz", "/version"].map(str::to_owned));
     response::indented(&json!({"paths": paths}))
 }
 

@@ -1,5 +1,9 @@
 //! Authentication: tokens, service accounts, impersonation.
 
+mod front_proxy;
+mod issuer_discovery;
+mod service_account_keys;
+
 use std::time::Duration;
 
 use crate::objects::{CONFIG_MAPS, config_map};

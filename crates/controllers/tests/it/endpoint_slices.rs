@@ -88,7 +88,15 @@ async fn a_change_of_a_large_service_touches_one_slice() {
     for number in 0..120 {
         run_pod(&plane, &format!("p{number}"), &format!("10.1.0.{number}"), true).await;
     }
-    let full = plane.until(&path(), |_, list| sizes(list).iter().sum::<usize>() == 120).await;
+    // Changes of a service with many pods are collected for some milliseconds.
+    let until = async |is_reached: &dyn Fn(&Value) -> bool| {
+        let check = |_: u16, list: &Value| {
+            plane.advance(Duration::from_millis(10));
+            is_reached(list)
+        };
+        plane.until(&path(), check).await
+    };
+    let full = until(&|list| sizes(list).iter().sum::<usize>() == 120).await;
     assert_eq!(sizes(&full), [20, 100]);
     set_status(&plane, "p7", &["10.1.0.7"], false).await;
     let is_ready = |endpoint: &Value| endpoint["conditions"]["ready"] == true;
@@ -96,7 +104,7 @@ async fn a_change_of_a_large_service_touches_one_slice() {
         let endpoints = items(list).iter().flat_map(|it| it["endpoints"].as_array().unwrap());
         endpoints.filter(|it| is_ready(it)).count()
     };
-    let changed = plane.until(&path(), |_, list| ready(list) == 119).await;
+    let changed = until(&|list| ready(list) == 119).await;
     let versions = |list: &Value| {
         let versions = items(list).iter().map(|it| it["metadata"]["resourceVersion"].clone());
         versions.collect::<Vec<_>>()

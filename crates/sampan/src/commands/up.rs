@@ -1,6 +1,8 @@
 //! `sampan up`: starts a plane, prints its URL and kubeconfig, and stops it cleanly.
 
 mod listen_address;
+mod request_header_args;
+mod service_account_args;
 mod start_error;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +24,8 @@ use apiserver::auth::authorization::always::{AlwaysAllow, AlwaysDeny};
 use apiserver::{Anonymous, AuthorizerConfig, Config, Server, StoreConfig};
 use cluster::{Cluster, ClusterConfig, Selection};
 use listen_address::{ListenAddress, server_url};
+use request_header_args::RequestHeaderArgs;
+use service_account_args::ServiceAccountArgs;
 
 const EXAMPLES: &str = "Examples:
   sampan up                                   stores its objects in the data directory
@@ -88,6 +92,10 @@ pub(crate) struct UpArgs {
     /// File of bearer tokens, with one `token,user,uid,"group1,group2"` per line
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+    #[command(flatten)]
+    request_header: RequestHeaderArgs,
+    #[command(flatten)]
+    service_accounts: ServiceAccountArgs,
     /// Whether requests without credentials are those of the user `system:anonymous`, who may read
     /// health and version; otherwise they are refused [default: true, but false with the authorization
     /// mode `AlwaysAllow`]
@@ -234,7 +242,9 @@ fn config(args: &UpArgs) -> Result<Config> {
         store,
         quota_bytes: args.quota_backend_bytes.unwrap_or_else(|| memory_limit::bytes() / 6),
         client_authorities,
+        request_header: args.request_header.settings()?,
         tokens,
+        service_accounts: args.service_accounts.settings()?,
         anonymous: anonymous(args),
         authorizers: authorizers(args)?,
         service_cidr: args.service_cidr.clone(),

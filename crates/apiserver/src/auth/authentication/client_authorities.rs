@@ -35,6 +35,11 @@ pub enum Error {
 }
 
 impl ClientAuthorities {
+    /// Certificates in PEM.
+    pub fn new(bundle: String) -> Self {
+        Self { bundle }
+    }
+
     /// Reads a file with one or more certificates in PEM.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let bundle = fs::read_to_string(path)
@@ -46,6 +51,11 @@ impl ClientAuthorities {
             return Err(Error::NoCertificate { path: path.to_owned() });
         }
         Ok(Self { bundle })
+    }
+
+    /// The certificates, in PEM.
+    pub(crate) fn bundle(&self) -> &str {
+        &self.bundle
     }
 
     /// The certificates of the plane's own authority and of these, in PEM.

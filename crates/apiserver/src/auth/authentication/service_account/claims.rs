@@ -19,6 +19,8 @@ pub struct Claims {
     pub audiences: Vec<String>,
     /// The time of issue, in seconds since 1970.
     pub issued: i64,
+    /// The time before which the token is not valid, in seconds since 1970.
+    pub not_before: i64,
     /// The time of expiry, in seconds since 1970.
     pub expires: i64,
     /// The ID of the token (`jti`).
@@ -88,6 +90,20 @@ impl Claims {
             warn_after: claims["warnafter"].as_i64(),
             ..Self::default()
         }
+    }
+
+    /// Validates that the lifetime includes `now`. The error is upstream's message.
+    pub(in crate::auth::authentication) fn check_lifetime(&self, now: i64) -> Result<(), String> {
+        let why = if now - LEEWAY > self.expires {
+            "service account token has expired"
+        } else if now + LEEWAY < self.not_before {
+            "service account token is not valid yet"
+        } else if now + LEEWAY < self.issued {
+            "service account token is issued in the future"
+        } else {
+            return Ok(());
+        };
+        Err(why.to_owned())
     }
 
     /// Validates that the account and the bound objects still exist. The error is upstream's message.

@@ -178,7 +178,7 @@ impl ReferencedObject {
 
 #[cfg(test)]
 mod tests {
-    use super::super::TokenSigner;
+    use super::super::{ServiceAccountSettings, TokenSigner};
     use super::*;
 
     fn claims() -> LegacyClaims {
@@ -213,9 +213,10 @@ mod tests {
 
     #[test]
     fn a_signed_token_has_the_claims() {
-        let signer = TokenSigner::new().unwrap();
+        let new = || TokenSigner::new(ServiceAccountSettings::default()).unwrap();
+        let signer = new();
         let token = signer.sign_legacy(&claims()).unwrap();
         assert_eq!(signer.verify_legacy(&token), Ok(claims()));
-        assert!(TokenSigner::new().unwrap().verify_legacy(&token).is_err());
+        assert!(new().verify_legacy(&token).is_err());
     }
 }

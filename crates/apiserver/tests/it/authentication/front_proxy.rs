@@ -1,0 +1,166 @@
+//! Proxies that authenticate users and name them in headers.
+
+use std::sync::Arc;
+
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::SELF_SUBJECT_REVIEWS;
+use apiserver::auth::authentication::client_authorities::ClientAuthorities;
+use apiserver::auth::authentication::request_header::RequestHeaderSettings;
+use apiserver::auth::authentication::token::TokenFile;
+use apiserver::certificates::Authority;
+use keel::{Clock, Tasks};
+use machinery::{Value, json};
+use testenv::{TestEnv, TestEnvBuilder};
+use tls::{Certified, Identity, Trust};
+
+const HEADERS: [(&str, &str); 4] = [
+    ("X-Remote-User", "alice"),
+    ("X-Remote-Group", "dev"),
+    ("X-Remote-Uid", "7"),
+    ("X-Remote-Extra-Scope", "all"),
+];
+
+fn authority() -> Authority {
+    Authority::new(Clock::system().now()).unwrap()
+}
+
+fn certificate(authority: &Authority, name: &str) -> Certified {
+    authority.client(name, &[], Clock::system().now()).unwrap()
+}
+
+fn settings(bundle: &str, allowed_names: &[&str]) -> Arc<RequestHeaderSettings> {
+    Arc::new(RequestHeaderSettings {
+        authorities: ClientAuthorities::new(bundle.to_owned()),
+        allowed_names: allowed_names.iter().map(|it| (*it).to_owned()).collect(),
+        username_headers: vec!["x-remote-user".parse().unwrap()],
+        uid_headers: vec!["x-remote-uid".parse().unwrap()],
+        group_headers: vec!["x-remote-group".parse().unwrap()],
+        extra_prefixes: vec!["x-remote-extra-".to_owned()],
+    })
+}
+
+fn builder(settings: Option<Arc<RequestHeaderSettings>>) -> TestEnvBuilder {
+    TestEnv::builder().system_clock().listen().config(|config| {
+        config.request_header = settings;
+        config.tokens = TokenFile::parse("t-bob,bob,1\n").unwrap();
+    })
+}
+
+/// Asks the server who the client with this certificate and these headers is. The error is the code of
+/// the response.
+async fn identity(
+    plane: &TestEnv,
+    certificate: Option<&Certified>,
+    headers: &[(&str, &str)],
+) -> Result<Value, u16> {
+    let identity = certificate.map(|it| Identity {
+        certificate: it.certificate.clone().into(),
+        key: it.key.clone().into(),
+    });
+    let trust = Trust::CaBundle(plane.server().authority().into());
+    let config = tls::client_config(&trust, identity.as_ref()).unwrap();
+    let stream = TcpStream::connect(plane.server().address().unwrap()).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let tasks = Tasks::new();
+    tasks.spawn("connection", async move {
+        let _ = connection.await;
+    });
+    let mut request = Request::post(SELF_SUBJECT_REVIEWS)
+        .header("host", "localhost")
+        .header("content-type", "application/json");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Full::<bytes::Bytes>::from("{}")).unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    let code = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    let value: Value = serde_json::from_slice(&body).unwrap();
+    if code == 201 { Ok(value["status"]["userInfo"].clone()) } else { Err(code) }
+}
+
+/// The name of the user, or the code of the response.
+async fn name(
+    plane: &TestEnv,
+    certificate: Option<&Certified>,
+    headers: &[(&str, &str)],
+) -> Result<String, u16> {
+    let user = identity(plane, certificate, headers).await?;
+    Ok(user["username"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn a_proxy_names_the_user_of_a_request() {
+    let proxies = authority();
+    let plane = builder(Some(settings(proxies.certificate(), &["proxy"]))).start().await;
+    let proxy = certificate(&proxies, "proxy");
+    let alice = json!({"username": "alice", "uid": "7", "groups": ["dev", "system:authenticated"],
+        "extra": {"scope": ["all"]}});
+    assert_eq!(identity(&plane, Some(&proxy), &HEADERS).await, Ok(alice));
+    plane.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_headers_of_other_clients_are_ignored() {
+    let proxies = authority();
+    let plane = builder(Some(settings(proxies.certificate(), &["proxy"]))).start().await;
+    let admin = plane.server().admin().unwrap();
+    assert_eq!(name(&plane, Some(&admin), &HEADERS).await, Ok("sampan-admin".to_owned()));
+    assert_eq!(name(&plane, None, &HEADERS).await, Err(403), "anonymous");
+    let with_token = [&HEADERS[..], &[("Authorization", "Bearer t-bob")]].concat();
+    assert_eq!(name(&plane, None, &with_token).await, Ok("bob".to_owned()));
+    let other = certificate(&proxies, "other");
+    assert_eq!(name(&plane, Some(&other), &HEADERS).await, Err(401), "a name that is not allowed");
+    assert_eq!(name(&plane, Some(&other), &with_token).await, Ok("bob".to_owned()));
+    plane.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_certificate_of_the_proxies_authority_is_not_that_of_a_user() {
+    let proxies = authority();
+    let plane = builder(Some(settings(proxies.certificate(), &[]))).start().await;
+    let now = Clock::system().now();
+    let master = proxies.client("root", &["system:masters"], now).unwrap();
+    assert_eq!(name(&plane, Some(&master), &[]).await, Err(401));
+    plane.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn without_proxies_headers_are_ignored() {
+    let plane = builder(None).start().await;
+    let admin = plane.server().admin().unwrap();
+    assert_eq!(name(&plane, Some(&admin), &HEADERS).await, Ok("sampan-admin".to_owned()));
+    plane.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_authority_of_clients_needs_the_names_of_proxies() {
+    let shared = authority();
+    let start = async |allowed_names: &[&str]| {
+        let settings = settings(shared.certificate(), allowed_names);
+        let clients = ClientAuthorities::new(shared.certificate().to_owned());
+        builder(Some(settings))
+            .config(|config| config.client_authorities = clients)
+            .try_start()
+            .await
+    };
+    let error = start(&[]).await.err().unwrap();
+    let causes: Vec<String> = keel::causes(&error).map(ToString::to_string).collect();
+    assert!(causes.iter().any(|it| it.contains("contain overlapping certificates")), "{causes:?}");
+    let plane = start(&["proxy"]).await.unwrap();
+    let proxy = certificate(&shared, "proxy");
+    assert_eq!(name(&plane, Some(&proxy), &HEADERS).await, Ok("alice".to_owned()));
+    assert_eq!(name(&plane, Some(&proxy), &[]).await, Ok("proxy".to_owned()));
+    let carol = certificate(&shared, "carol");
+    assert_eq!(name(&plane, Some(&carol), &HEADERS).await, Ok("carol".to_owned()));
+    plane.stop().await.unwrap();
+}
