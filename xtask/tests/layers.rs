@@ -88,6 +88,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("registry", &["storage", "cache", "flow_control", "auth", "request"]),
     ("in_process", &["storage", "flow_control", "auth", "http"]),
+    ("node_authorizer", &["rbac", "storage", "cache", "auth"]),
     ("rbac", &["storage", "cache", "auth"]),
     ("storage", &["cache", "outbound", "metrics", "http"]),
     ("cache", &[]),

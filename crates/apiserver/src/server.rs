@@ -35,6 +35,7 @@ use crate::in_process::loopback::LoopbackClient;
 use crate::listen;
 use crate::listen::ListenerState;
 use crate::metrics::Metrics;
+use crate::node_authorizer::NodeAuthorizer;
 use crate::outbound::Outbound;
 use crate::plane::Plane;
 use crate::plane::health_checks::{CheckScope, HealthCheck, HealthChecks, NamedCheck};
@@ -383,7 +384,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         Identity { certificate: front_proxy.certificate.into(), key: front_proxy.key.into() };
     let has_roles = config.authorizers.iter().any(|it| matches!(it, AuthorizerConfig::Rbac));
     let rules = has_roles.then(|| Arc::new(RuleResolver::new(&storage)));
-    let authorizers = authorizers(&config.authorizers, rules.as_ref());
+    let authorizers = authorizers(&config.authorizers, rules.as_ref(), &storage);
     let admission = Admission::new(plugins, authorizers.clone(), rules, &mut metrics);
     let (used_secrets, uses) = mpsc::channel(USED_SECRETS);
     let authenticator = Authenticator {
@@ -425,7 +426,11 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
 }
 
 /// The authorizers of a plane. `rules` is absent if roles are not in effect.
-fn authorizers(configured: &[AuthorizerConfig], rules: Option<&Arc<RuleResolver>>) -> Authorizers {
+fn authorizers(
+    configured: &[AuthorizerConfig],
+    rules: Option<&Arc<RuleResolver>>,
+    storage: &Storage,
+) -> Authorizers {
     let mut authorizers: Vec<Arc<dyn Authorizer>> = Vec::new();
     for authorizer in configured {
         match (authorizer, rules) {
@@ -434,6 +439,9 @@ fn authorizers(configured: &[AuthorizerConfig], rules: Option<&Arc<RuleResolver>
                 authorizers.push(Arc::new(RbacAuthorizer(Arc::clone(rules))));
             }
             (AuthorizerConfig::Rbac, None) => {}
+            (AuthorizerConfig::Node, _) => {
+                authorizers.push(Arc::new(NodeAuthorizer::start(storage)))
+            }
         }
     }
     match rules {
