@@ -1,5 +1,7 @@
 //! What nodes may do: the node authorizer and the admission plugin `NodeRestriction`.
 
+mod restriction;
+
 use apiserver::AuthorizerConfig;
 use apiserver::auth::authentication::User;
 use machinery::{Value, json};
