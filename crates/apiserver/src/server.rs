@@ -440,7 +440,7 @@ fn authorizers(
             }
             (AuthorizerConfig::Rbac, None) => {}
             (AuthorizerConfig::Node, _) => {
-                authorizers.push(Arc::new(NodeAuthorizer::start(storage)))
+                authorizers.push(Arc::new(NodeAuthorizer::start(storage)));
             }
         }
     }

@@ -53,8 +53,10 @@ struct PodStatus {
 #[serde(rename_all = "camelCase", default)]
 struct ResourceClaim {
     name: String,
-    resource_claim_name: Option<String>,
-    resource_claim_template_name: Option<String>,
+    #[serde(rename = "resourceClaimName")]
+    object_name: Option<String>,
+    #[serde(rename = "resourceClaimTemplateName")]
+    template_name: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -93,7 +95,8 @@ struct Volume {
     azure_file: Option<Source>,
     cephfs: Option<Source>,
     cinder: Option<Source>,
-    flex_volume: Option<Source>,
+    #[serde(rename = "flexVolume")]
+    flex: Option<Source>,
     rbd: Option<Source>,
     secret: Option<Source>,
     #[serde(rename = "scaleIO")]
@@ -194,19 +197,19 @@ impl PodReferences {
     fn collect_resource_claims(&self, collector: &mut Collector<'_>) {
         let statuses = self.status.iter().flat_map(|it| &it.resource_claim_statuses).flatten();
         for claim in self.spec.resource_claims.iter().flatten() {
-            let name = match (&claim.resource_claim_name, &claim.resource_claim_template_name) {
+            let name = match (&claim.object_name, &claim.template_name) {
                 (Some(name), _) => Some(name),
                 (None, Some(_)) => statuses
                     .clone()
                     .find(|it| it.name == claim.name)
-                    .and_then(|it| it.resource_claim_name.as_ref()),
+                    .and_then(|it| it.object_name.as_ref()),
                 (None, None) => None,
             };
             collector.add(Referenced::ResourceClaim, name.map(String::as_str));
         }
         let extended =
             self.status.as_ref().and_then(|it| it.extended_resource_claim_status.as_ref());
-        let name = extended.and_then(|it| it.resource_claim_name.as_deref());
+        let name = extended.and_then(|it| it.object_name.as_deref());
         collector.add(Referenced::ResourceClaim, name);
     }
 }
@@ -220,7 +223,7 @@ impl Volume {
         let referring = [
             &self.cephfs,
             &self.cinder,
-            &self.flex_volume,
+            &self.flex,
             &self.rbd,
             &self.scale_io,
             &self.iscsi,

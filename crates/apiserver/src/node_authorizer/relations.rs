@@ -114,6 +114,14 @@ impl Relations {
         is_used(key) || self.secret_claims.get(key).is_some_and(|it| it.iter().any(is_used))
     }
 
+    /// An estimate of the memory of the references of pods, in bytes.
+    #[cfg(test)]
+    pub(super) fn heap_size(&self) -> usize {
+        let texts: usize = self.uses.keys().map(|it| it.0.len()).sum();
+        let uses: usize = self.uses.values().map(|it| it.capacity() * size_of::<NodeUse>()).sum();
+        texts + uses + self.uses.capacity() * size_of::<(ObjectKey, Vec<NodeUse>)>()
+    }
+
     /// Whether nothing is in the index.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {

@@ -199,3 +199,17 @@ fn a_secret_of_a_volume_is_related_to_the_nodes_of_its_claim() {
     relations.remove_pod("a", keys(&["v data"]));
     assert!(relations.is_empty());
 }
+
+#[test]
+fn a_pod_with_a_secret_of_its_own_needs_less_than_200_bytes() {
+    let mut relations = Relations::default();
+    let pods = 10_000;
+    for number in 0..pods {
+        let secret = format!("s some-namespace/secret-of-{number}");
+        let shared = ["a some-namespace/default", "c some-namespace/kube-root-ca.crt"];
+        let references = keys(&[&secret, shared[0], shared[1]]);
+        relations.add_pod(&format!("node-{}", number % 100), references);
+    }
+    let bytes = relations.heap_size() / pods;
+    assert!(bytes < 200, "{bytes} bytes");
+}

@@ -52,11 +52,14 @@ struct Source {
 
 /// The secrets that nodes use; a controller uses the others.
 #[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 struct Csi {
-    node_publish_secret_ref: Option<Reference>,
-    node_stage_secret_ref: Option<Reference>,
-    node_expand_secret_ref: Option<Reference>,
+    #[serde(rename = "nodePublishSecretRef")]
+    publish: Option<Reference>,
+    #[serde(rename = "nodeStageSecretRef")]
+    stage: Option<Reference>,
+    #[serde(rename = "nodeExpandSecretRef")]
+    expand: Option<Reference>,
 }
 
 impl VolumeReferences {
@@ -94,11 +97,7 @@ impl VolumeReferences {
             add(source.secret_ref.as_ref().map(|it| (&it.namespace, &it.name)), "");
         }
         if let Some(csi) = &spec.csi {
-            let references = [
-                &csi.node_publish_secret_ref,
-                &csi.node_stage_secret_ref,
-                &csi.node_expand_secret_ref,
-            ];
+            let references = [&csi.publish, &csi.stage, &csi.expand];
             for reference in references {
                 add(reference.as_ref().map(|it| (&it.namespace, &it.name)), "");
             }
