@@ -8,6 +8,7 @@ mod plugins;
 mod namespace_lifecycle;
 mod limit_ranger;
 mod service_account;
+mod node_restriction;
 mod taint_nodes_by_condition;
 mod always_pull_images;
 mod limit_pod_hard_anti_affinity_topology;
@@ -168,6 +169,7 @@ const MUTATING: &[(Plugin, Mutate)] = &[
     (Plugin::NamespaceLifecycle, Fallible(namespace_lifecycle::mutate)),
     (Plugin::LimitRanger, Fallible(limit_ranger::mutate)),
     (Plugin::ServiceAccount, Mutate::Waiting(service_account::mutate)),
+    (Plugin::NodeRestriction, Mutate::Waiting(node_restriction::mutate)),
     (Plugin::TaintNodesByCondition, Infallible(taint_nodes_by_condition::mutate)),
     (Plugin::AlwaysPullImages, Infallible(always_pull_images::mutate)),
     (Plugin::Priority, Fallible(priority::mutate)),
@@ -231,6 +233,9 @@ pub(crate) async fn validate(
     let Some(object) = object else {
         if plugins.is_enabled(Plugin::NamespaceLifecycle) {
             namespace_lifecycle::delete(attributes)?;
+        }
+        if plugins.is_enabled(Plugin::NodeRestriction) {
+            node_restriction::delete(attributes)?;
         }
         if plugins.is_enabled(Plugin::MutatingAdmissionWebhook) {
             // Mutating webhooks are also called for deletions, which they can reject.

@@ -61,6 +61,9 @@ pub enum Anonymous {
 pub enum AuthorizerConfig {
     /// The rights of roles and their bindings. The server creates Kubernetes' own ones.
     Rbac,
+    /// The rights of nodes, the users `system:node:NAME` of the group `system:nodes`: they read what
+    /// their own pods refer to.
+    Node,
     /// An authorizer that needs nothing of the plane.
     Other(Arc<dyn Authorizer>),
 }

@@ -11,6 +11,7 @@ mod extensions;
 pub mod admission;
 mod registry;
 pub mod in_process;
+mod node_authorizer;
 mod rbac;
 mod storage;
 mod cache;

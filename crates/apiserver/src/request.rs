@@ -7,12 +7,15 @@
 //! ```
 
 pub(crate) mod options;
+mod selectors;
 pub(crate) mod warnings;
 
 use std::borrow::Cow;
 
 use http::Method;
 use percent_encoding::percent_decode_str;
+
+pub use selectors::Selectors;
 
 /// The API verb of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +81,9 @@ pub struct RequestInfo {
     pub path: String,
     /// Set for paths of the API: `/api/v1/…`, `/apis/<group>/<version>/…`.
     pub resource: Option<ResourcePath>,
+    /// The selectors of a list, a watch or the deletion of a collection. Upstream: a watch by the
+    /// deprecated `/watch/` prefix has none.
+    pub selectors: Option<Box<Selectors>>,
 }
 
 /// The parts of an API path.
@@ -129,7 +135,8 @@ impl RequestInfo {
                 let is_collection = false;
                 let verb = verb_of(method, is_collection);
                 let method = lower_case(method);
-                return Some(Self { verb, method, path: path.into_owned(), resource: None });
+                let path = path.into_owned();
+                return Some(Self { verb, method, path, resource: None, selectors: None });
             }
         };
         // Upstream: the deprecated `/watch/` prefix is a verb, whatever the method.
@@ -175,7 +182,22 @@ impl RequestInfo {
             verb => verb,
         };
         let method = lower_case(method);
-        Some(Self { verb, method, path: path.into_owned(), resource: Some(resource_path) })
+        let is_selecting = matches!(verb, Verb::List | Verb::Watch | Verb::DeleteCollection);
+        let selectors = if is_selecting && !is_watch_path { Selectors::of(query) } else { None };
+        let (path, resource) = (path.into_owned(), Some(resource_path));
+        Some(Self { verb, method, path, resource, selectors })
+    }
+
+    /// The name of the only object that the request is for: that in its path or, for a list or a
+    /// watch, that which its field selector requires.
+    pub fn object_name(&self) -> &str {
+        let name = self.resource.as_ref().map_or("", |it| &it.name);
+        match &self.selectors {
+            Some(selectors) if name.is_empty() && self.verb.is_read_only() => {
+                selectors.name().unwrap_or_default()
+            }
+            _ => name,
+        }
     }
 
     /// Whether the request has no deadline: a watch, or a connection to a container.
@@ -323,6 +345,28 @@ mod tests {
         check(&Method::GET, "/api/v1/namespaces/a/pods/b?watch=1", "get /v1 a|pods|b||");
         check(&Method::GET, "/api/v1/watch/namespaces/a/pods/b", "watch /v1 a|pods|b||");
         check(&Method::GET, "/api/v1/namespaces/a/pods//?watch=1", "watch /v1 a|pods|||");
+    }
+
+    #[test]
+    fn a_list_with_a_selector_of_a_name_is_for_that_object() {
+        let name = |method: &Method, url: &str| {
+            let (path, query) = url.split_once('?').unwrap_or((url, ""));
+            let info = RequestInfo::parse(method, path, &Query::parse(Some(query))).unwrap();
+            info.object_name().to_owned()
+        };
+        assert_eq!(name(&Method::GET, "/api/v1/nodes?fieldSelector=metadata.name%3Da"), "a");
+        assert_eq!(name(&Method::GET, "/api/v1/nodes?watch=1&fieldSelector=metadata.name=a"), "a");
+        assert_eq!(name(&Method::GET, "/api/v1/nodes/b?fieldSelector=metadata.name=a"), "b");
+        for without in [
+            "/api/v1/nodes?fieldSelector=metadata.name!%3Da",
+            "/api/v1/nodes?fieldSelector=metadata.name%3Da/b",
+            "/api/v1/nodes?fieldSelector=metadata.name%3D..",
+            "/api/v1/watch/nodes?fieldSelector=metadata.name%3Da",
+        ] {
+            assert_eq!(name(&Method::GET, without), "", "{without}");
+        }
+        let url = "/api/v1/nodes?fieldSelector=metadata.name%3Da";
+        assert_eq!(name(&Method::DELETE, url), "", "the deletion of a collection");
     }
 
     #[test]

@@ -40,6 +40,7 @@ use crate::listen;
 use crate::listen::ListenerState;
 use crate::listen::certificate_roles::CertificateRoles;
 use crate::metrics::Metrics;
+use crate::node_authorizer::NodeAuthorizer;
 use crate::outbound::Outbound;
 use crate::plane::Plane;
 use crate::plane::health_checks::{CheckScope, HealthCheck, HealthChecks, NamedCheck};
@@ -393,7 +394,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         Identity { certificate: front_proxy.certificate.into(), key: front_proxy.key.into() };
     let has_roles = config.authorizers.iter().any(|it| matches!(it, AuthorizerConfig::Rbac));
     let rules = has_roles.then(|| Arc::new(RuleResolver::new(&storage)));
-    let authorizers = authorizers(&config.authorizers, rules.as_ref());
+    let authorizers = authorizers(&config.authorizers, rules.as_ref(), &storage);
     let admission = Admission::new(plugins, authorizers.clone(), rules, &mut metrics);
     let (used_secrets, uses) = mpsc::channel(USED_SECRETS);
     let client_authorities = config.client_authorities.with_own(authority.certificate());
@@ -459,7 +460,11 @@ fn issuer_discovery(
 }
 
 /// The authorizers of a plane. `rules` is absent if roles are not in effect.
-fn authorizers(configured: &[AuthorizerConfig], rules: Option<&Arc<RuleResolver>>) -> Authorizers {
+fn authorizers(
+    configured: &[AuthorizerConfig],
+    rules: Option<&Arc<RuleResolver>>,
+    storage: &Storage,
+) -> Authorizers {
     let mut authorizers: Vec<Arc<dyn Authorizer>> = Vec::new();
     for authorizer in configured {
         match (authorizer, rules) {
@@ -468,6 +473,9 @@ fn authorizers(configured: &[AuthorizerConfig], rules: Option<&Arc<RuleResolver>
                 authorizers.push(Arc::new(RbacAuthorizer(Arc::clone(rules))));
             }
             (AuthorizerConfig::Rbac, None) => {}
+            (AuthorizerConfig::Node, _) => {
+                authorizers.push(Arc::new(NodeAuthorizer::start(storage)));
+            }
         }
     }
     match rules {

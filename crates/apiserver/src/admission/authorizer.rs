@@ -9,6 +9,7 @@ use crate::auth::authentication::User;
 use crate::auth::authentication::service_account;
 use crate::auth::authorization;
 use crate::auth::authorization::{Authorizers, ResourceAttributes};
+use crate::request::Selectors;
 use cel::library::authorizer::{Authorizer, Check, Decision};
 
 /// The authorizer for the user of a request, and the check that `authorizer.requestResource` starts
@@ -44,6 +45,7 @@ impl Authorizer for UserAuthorizer {
             .as_ref()
             .map(|(namespace, name)| service_account::user(namespace, name, ""));
         let user = account.as_ref().unwrap_or(&self.user);
+        let selectors = Selectors::parse(&check.field_selector, &check.label_selector);
         let resource = check.path.is_none().then(|| ResourceAttributes {
             group: &check.group,
             version: "*",
@@ -51,6 +53,7 @@ impl Authorizer for UserAuthorizer {
             subresource: &check.subresource,
             namespace: &check.namespace,
             name: &check.name,
+            selectors: selectors.as_ref(),
         });
         let path = check.path.as_deref().unwrap_or_default();
         let attributes = authorization::Attributes { user, verb: &check.verb, resource, path };

@@ -32,6 +32,12 @@ pub const AUTHENTICATED: &str = "system:authenticated";
 /// The group of the anonymous user.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 
+/// The group of nodes.
+pub const NODES: &str = "system:nodes";
+
+/// The prefix of the user name of a node; the rest is the name of the node.
+const NODE_PREFIX: &str = "system:node:";
+
 /// The user of an authenticated request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct User {
@@ -77,6 +83,13 @@ impl User {
     /// Whether the user is in `group`.
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|it| it == group)
+    }
+
+    /// The name of the node, which may be empty, if the user is one.
+    ///
+    /// Upstream: pkg/auth/nodeidentifier
+    pub fn node_name(&self) -> Option<&str> {
+        self.name.strip_prefix(NODE_PREFIX).filter(|_| self.is_in(NODES))
     }
 }
 

@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::auth::authentication::User;
-use crate::request::{RequestInfo, ResourcePath};
+use crate::request::{RequestInfo, ResourcePath, Selectors};
 use machinery::field_path::quote;
 use machinery::status::aggregate_messages;
 use machinery::{GroupResource, Status, Value, json};
@@ -52,8 +52,10 @@ pub struct ResourceAttributes<'a> {
     pub subresource: &'a str,
     /// Empty for cluster-scoped resources and for all namespaces.
     pub namespace: &'a str,
-    /// Empty for collections.
+    /// Empty for collections, unless a field selector requires a name.
     pub name: &'a str,
+    /// The selectors of a request for a collection.
+    pub selectors: Option<&'a Selectors>,
 }
 
 impl<'a> From<&'a ResourcePath> for ResourceAttributes<'a> {
@@ -65,6 +67,7 @@ impl<'a> From<&'a ResourcePath> for ResourceAttributes<'a> {
             subresource: &path.subresource,
             namespace: &path.namespace,
             name: &path.name,
+            selectors: None,
         }
     }
 }
@@ -73,7 +76,11 @@ impl<'a> Attributes<'a> {
     /// The attributes of a request.
     pub fn new(user: &'a User, info: &'a RequestInfo) -> Self {
         let path = info.resource.as_ref().filter(|it| !it.resource.is_empty());
-        let resource = path.map(ResourceAttributes::from);
+        let resource = path.map(|path| ResourceAttributes {
+            name: info.object_name(),
+            selectors: info.selectors.as_deref(),
+            ..ResourceAttributes::from(path)
+        });
         let verb = if resource.is_some() { info.verb.as_str() } else { &info.method };
         Self { user, verb, resource, path: &info.path }
     }

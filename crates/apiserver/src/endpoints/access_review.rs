@@ -97,6 +97,7 @@ pub(super) async fn review(
         fields.map(|it| text(resource, it));
     // Upstream: an empty version stands for all versions.
     let version = if version.is_empty() { "*".to_owned() } else { version };
+    let selectors = resource.and_then(selector_attributes::requirements);
     let reviewed = Attributes {
         user,
         verb: &verb,
@@ -107,6 +108,7 @@ pub(super) async fn review(
             subresource: &subresource,
             namespace: &namespace,
             name: &name,
+            selectors: selectors.as_ref(),
         }),
         path: &path,
     };

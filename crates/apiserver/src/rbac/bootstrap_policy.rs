@@ -114,6 +114,12 @@ pub(super) fn roles() -> impl Iterator<Item = &'static BootstrapRole> {
     system.chain(controller_roles()).chain(namespace_roles::NAMESPACE_ROLES)
 }
 
+/// The rules of a `ClusterRole`.
+pub(crate) fn rules_of_cluster_role(name: &str) -> &'static [PolicyRule] {
+    let found = roles().find(|it| it.namespace.is_empty() && it.name == name);
+    found.map_or(&[], |it| it.rules)
+}
+
 /// All bindings.
 pub(super) fn bindings() -> impl Iterator<Item = BootstrapBinding> {
     bindings::BINDINGS.iter().cloned().chain(controller_roles().map(controller_binding))

@@ -61,13 +61,13 @@ async fn a_disabled_plugin_has_no_effect() {
 
 #[tokio::test]
 async fn enabling_an_unknown_plugin_fails() {
-    let enabled = vec!["NodeRestriction".to_owned()];
+    let enabled = vec!["EventRateLimit".to_owned()];
     let builder = TestEnv::builder().config(|config| config.enabled_plugins = enabled);
     let error = builder.try_start().await.unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert_eq!(
         cause,
-        "the admission plugin NodeRestriction cannot be enabled: it is not implemented"
+        "the admission plugin EventRateLimit cannot be enabled: it is not implemented"
     );
 }
 

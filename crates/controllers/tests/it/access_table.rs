@@ -29,8 +29,9 @@ const USERS: [(&str, &str, &[&str]); 6] = [
 const BOUND: [(&str, &str); 3] = [("viewer", "view"), ("editor", "edit"), ("admin", "admin")];
 
 async fn plane() -> Plane {
-    let builder =
-        TestEnv::builder().config(|config| config.authorizers.push(AuthorizerConfig::Rbac));
+    let builder = TestEnv::builder().config(|config| {
+        config.authorizers.extend([AuthorizerConfig::Node, AuthorizerConfig::Rbac]);
+    });
     let plane = Plane::start_with(builder, &["clusterrole-aggregation-controller"]).await;
     for (user, role) in BOUND {
         let binding = json!({

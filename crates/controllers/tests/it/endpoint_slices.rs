@@ -1,5 +1,7 @@
 //! The `EndpointSlice`s of services, and those that mirror `Endpoints`.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::endpoint_pods::{

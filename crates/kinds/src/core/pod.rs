@@ -5,6 +5,7 @@ mod prepare;
 mod columns;
 pub mod admission;
 pub mod service_account;
+pub mod object_references;
 pub mod runtime_class;
 pub mod totals;
 pub mod qos_class;

@@ -102,8 +102,9 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     anonymous_auth: Option<bool>,
     /// Who may do what, besides the group `system:masters`. The first mode with an opinion decides:
-    /// `RBAC` by roles and bindings, `ABAC` by a policy file, or `AlwaysAllow` and `AlwaysDeny`
-    #[arg(long, value_name = "MODES", value_delimiter = ',', default_value = "RBAC")]
+    /// `Node` lets a node read what its own pods refer to, `RBAC` decides by roles and bindings, `ABAC`
+    /// by a policy file; and there are `AlwaysAllow` and `AlwaysDeny`
+    #[arg(long, value_name = "MODES", value_delimiter = ',', default_value = "Node,RBAC")]
     authorization_mode: Vec<AuthorizationMode>,
     /// File of policies for the mode `ABAC`, which is the first one unless `--authorization-mode` names
     /// it, in kube-apiserver's format: one JSON object per line
@@ -130,6 +131,8 @@ pub(crate) struct UpArgs {
 /// An authorizer, by kube-apiserver's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum AuthorizationMode {
+    #[value(name = "Node")]
+    Node,
     #[value(name = "RBAC")]
     Rbac,
     #[value(name = "ABAC")]
@@ -277,6 +280,7 @@ fn authorizers(args: &UpArgs) -> Result<Vec<AuthorizerConfig>> {
             bail!("--authorization-mode names a mode twice");
         }
         authorizers.push(match mode {
+            AuthorizationMode::Node => AuthorizerConfig::Node,
             AuthorizationMode::Rbac => AuthorizerConfig::Rbac,
             AuthorizationMode::AlwaysAllow => Arc::new(AlwaysAllow).into(),
             AuthorizationMode::AlwaysDeny => Arc::new(AlwaysDeny).into(),

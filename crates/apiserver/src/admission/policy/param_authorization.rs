@@ -143,7 +143,7 @@ impl ParamPermission {
     ) -> Decision {
         let Self { group, version, resource, .. } = self;
         let resource =
-            ResourceAttributes { group, version, resource, subresource: "", namespace, name };
+            ResourceAttributes { group, version, resource, namespace, name, ..Default::default() };
         let user = &attributes.scope.user;
         let read = authorization::Attributes::of_resource(user, verb, resource);
         attributes.admission.authorizers.decide(&read).await

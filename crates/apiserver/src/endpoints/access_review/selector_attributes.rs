@@ -1,9 +1,11 @@
-//! The field and label selectors in the `resourceAttributes` of an access review. Authorizers do not
-//! decide on them: a selector that cannot be parsed is reported and does not restrict the review.
+//! The field and label selectors in the `resourceAttributes` of an access review. A selector that
+//! cannot be parsed is reported and does not restrict the review.
 //!
 //! Upstream: pkg/apis/authorization/validation, pkg/registry/authorization/util
 
-use machinery::selector::{FieldSelector, LabelSelector};
+use crate::request::Selectors;
+use machinery::selector::Operator;
+use machinery::selector::{FieldRequirement, FieldSelector, LabelRequirement, LabelSelector};
 use machinery::{ErrorList, Path, Value, names};
 
 /// The functions for one of the two selectors.
@@ -71,6 +73,44 @@ pub(super) fn parse_errors(attributes: &Value) -> Vec<String> {
         Some(format!("spec.resourceAttributes.{field} {partially}ignored due to parse error"))
     });
     ignored.collect()
+}
+
+/// The requirements that can be parsed, for authorizers.
+pub(super) fn requirements(attributes: &Value) -> Option<Selectors> {
+    let [fields, labels] = SELECTORS.map(|it| attributes.get(it.field));
+    let raw = |selector: Option<&Value>| {
+        selector.map(|it| text(it, "rawSelector")).unwrap_or_default().to_owned()
+    };
+    let mut found = Selectors::parse(&raw(fields), &raw(labels)).unwrap_or_default();
+    let fields = fields.map(|it| list(it, "requirements")).unwrap_or_default();
+    found.fields.extend(fields.iter().filter_map(field_requirement));
+    let labels = labels.map(|it| list(it, "requirements")).unwrap_or_default();
+    found.labels.extend(labels.iter().filter_map(label_requirement));
+    found.non_empty()
+}
+
+fn field_requirement(requirement: &Value) -> Option<FieldRequirement> {
+    let equal = match operator(requirement) {
+        "In" => true,
+        "NotIn" => false,
+        _ => return None,
+    };
+    let [value] = list(requirement, "values") else { return None };
+    let value = value.as_str().unwrap_or_default().to_owned();
+    Some(FieldRequirement { field: text(requirement, "key").to_owned(), value, equal })
+}
+
+fn label_requirement(requirement: &Value) -> Option<LabelRequirement> {
+    let operator = match operator(requirement) {
+        "In" => Operator::In,
+        "NotIn" => Operator::NotIn,
+        "Exists" => Operator::Exists,
+        "DoesNotExist" => Operator::DoesNotExist,
+        _ => return None,
+    };
+    let values = list(requirement, "values").iter().filter_map(Value::as_str);
+    let values = values.map(ToOwned::to_owned).collect();
+    LabelRequirement::new(text(requirement, "key"), operator, values).ok()
 }
 
 fn validate_field_requirement(requirement: &Value, path: &Path<'_>, errors: &mut ErrorList) {
