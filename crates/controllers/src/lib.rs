@@ -33,7 +33,6 @@ mod namespace;
 mod ttl_after_finished;
 mod storage_version_migrator;
 mod pod_index;
-mod node_matching;
 mod taints;
 mod node_lifecycle;
 mod taint_eviction;

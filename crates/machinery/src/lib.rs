@@ -16,6 +16,7 @@ pub mod watch;
 pub mod names;
 pub mod meta;
 pub mod policy_rule;
+pub mod node_matching;
 pub mod selector;
 pub mod quantity;
 pub mod json_path;

@@ -23,7 +23,6 @@ mod node_controller;
 mod pod_view;
 mod pod_resources;
 mod node_ledger;
-mod node_selection;
 mod pod_resize;
 mod commands;
 mod pod_waiting;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::node_object::{NAME_PREFIX, SIMULATED_LABEL};
+use machinery::node_matching::NodeLabels;
 
 /// The label and annotation of nodes that KWOK manages, with the value `fake`.
 const KWOK_KEY: &str = "kwok.x-k8s.io/node";
@@ -17,6 +18,16 @@ pub(crate) struct NodeView {
     pub metadata: NodeMetadata,
     /// The status.
     pub status: NodeStatusView,
+}
+
+impl NodeLabels for NodeView {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.metadata.labels.get(key).map(String::as_str)
+    }
+
+    fn node_name(&self) -> &str {
+        &self.metadata.name
+    }
 }
 
 /// A part of the metadata.

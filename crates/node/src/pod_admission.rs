@@ -11,13 +11,13 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::node_ledger::NodeLedger;
-use crate::node_selection;
 use crate::node_view::NodeView;
 use crate::pod_resources::Amounts;
-use crate::pod_view::{Container, ContainerPort, PodView};
+use crate::pod_view::{Container, ContainerPort, PodSpec, PodView};
 use crate::simulated_nodes::NODE_INDEX;
 use crate::time;
 use keel::Timestamp;
+use machinery::node_matching;
 use runtime::ObjectKey;
 use runtime::informer::{Indexer, NoSuchIndex};
 
@@ -97,6 +97,12 @@ struct OtherStatus {
     start_time: Option<String>,
 }
 
+/// Whether the node selector and the required affinity of a pod select a node.
+fn is_selected(pod: &PodSpec, node: &NodeView) -> bool {
+    let required = pod.affinity.node_affinity.required.as_ref();
+    node_matching::matches_node(&pod.node_selector, required, node)
+}
+
 /// Decides about a pod that has not started, and records in the ledger that it was accepted. Of two
 /// pods that want the same port, the older one is accepted.
 pub(crate) fn decide(
@@ -113,7 +119,7 @@ pub(crate) fn decide(
             let reason = format!("OutOf{}", insufficient.resource).into();
             Rejection { reason, message: insufficient.message().into() }
         }
-        Ok(()) if !node_selection::selects(&pod.spec, node) => NOT_SELECTED,
+        Ok(()) if !is_selected(&pod.spec, node) => NOT_SELECTED,
         Ok(()) if is_port_in_use(pod, pods)? => PORTS_IN_USE,
         Ok(()) => return Ok(Admission::Accepted),
     };

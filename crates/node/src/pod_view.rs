@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use crate::node_selection::Affinity;
 use crate::pod_resources::{ResizePolicy, ResourceList, ResourceRequirements};
+use machinery::node_matching::Affinity;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::view::{GENERATION_LABEL, NodeView, SetView};
 use crate::controller_history::REVISION_LABEL;
-use crate::node_matching::{self, Affinity};
 use crate::pod_control::TemplateMetadata;
 use crate::taints::{self, Toleration};
+use machinery::node_matching::{self, Affinity};
 
 /// The taints that pods of DaemonSets tolerate.
 const TOLERATED: &[(&str, &str)] = &[

@@ -11,10 +11,10 @@ use crate::adoption::HasMetadata;
 use crate::controller_history::REVISION_LABEL;
 use crate::int_or_string::{self, Rounding};
 use crate::metadata::Metadata;
-use crate::node_matching::{Affinity, NodeLabels};
 use crate::pod_view::PodStatusView;
 use crate::taints::Taint;
 use crate::workload::Workload;
+use machinery::node_matching::{Affinity, NodeLabels};
 use machinery::selector::LabelSelector;
 
 /// The annotation of a set with the number of its template.

@@ -13,7 +13,7 @@ use super::pod_info::PodTraits;
 use super::resources::ResourceList;
 use super::selectors::Selector;
 use crate::metadata::Metadata;
-use crate::node_matching::NodeSelector;
+use machinery::node_matching::NodeSelector;
 use runtime::informer::{HasSynced, SharedInformer};
 use runtime::{Lister, Manager};
 

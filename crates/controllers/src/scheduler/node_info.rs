@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::pod_info::{HostPort, PodInfo};
 use super::resources::{ResourceList, Resources};
-use crate::node_matching::NodeLabels;
 use crate::taints::Taint;
+use machinery::node_matching::NodeLabels;
 use machinery::quantity::Quantity;
 
 /// The label with the name of the host.

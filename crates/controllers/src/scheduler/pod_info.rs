@@ -12,10 +12,10 @@ use super::pod_wire::{
 };
 use super::resources::{ContainerRequests, PodRequests, Resources};
 use super::selectors::{PreferredNodes, Selector};
-use crate::node_matching::NodeSelector;
 use crate::taints::Toleration;
 use crate::time::to_timestamp;
 use keel::Timestamp;
+use machinery::node_matching::NodeSelector;
 use runtime::ObjectKey;
 use runtime::informer::Item;
 

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use super::resources::ResourceList;
 use super::selectors::{PreferredNodes, Selector};
 use crate::metadata::OwnerReference;
-use crate::node_matching::NodeSelector;
 use crate::taints::Toleration;
+use machinery::node_matching::NodeSelector;
 
 /// See the [module documentation](self).
 #[derive(Debug, Default, Deserialize)]

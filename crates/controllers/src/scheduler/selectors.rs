@@ -1,11 +1,11 @@
 //! Selectors of labels, and preferences of nodes, as they are in a pod. Those of nodes are in
-//! [`node_matching`](crate::node_matching).
+//! [`node_matching`](machinery::node_matching).
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::node_matching::{NodeSelectorTerm, Requirement};
+use machinery::node_matching::{NodeSelectorTerm, Requirement};
 
 /// A `metav1.LabelSelector`. An empty one selects everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]

@@ -3,11 +3,11 @@
 
 use std::borrow::Cow;
 
-use crate::node_matching::NodeLabels;
 use crate::scheduler::node_info::{NodeInfo, NodeObject};
 use crate::scheduler::pod_info::PodTraits;
 use crate::scheduler::rejection::{Plugin, Rejection};
 use crate::taints::{Taint, untolerated_taint};
+use machinery::node_matching::NodeLabels;
 
 /// The taint of a node that is cordoned.
 const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";

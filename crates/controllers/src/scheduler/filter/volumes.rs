@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::node_matching::NodeLabels;
 use crate::scheduler::cluster_cache::ClusterCache;
 use crate::scheduler::listers::{ClaimView, Listers, StorageClassView, VolumeView};
 use crate::scheduler::node_info::{NodeInfo, NodeObject};
 use crate::scheduler::pod_info::{ClaimUse, PodInfo};
 use crate::scheduler::rejection::{Plugin, Rejection};
 use crate::scheduler::resources::ResourceList;
+use machinery::node_matching::NodeLabels;
 use machinery::quantity::Quantity;
 use runtime::ObjectKey;
 

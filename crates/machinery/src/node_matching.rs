@@ -2,25 +2,32 @@
 //!
 //! Upstream: component-helpers/scheduling/corev1/nodeaffinity
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::selector;
+
 /// How the value of a label is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
-pub(crate) enum Operator {
+pub enum Operator {
+    /// The value is one of those of the condition.
     In,
+    /// It is none of them, or there is no value.
     NotIn,
+    /// There is a value.
     Exists,
+    /// There is none.
     DoesNotExist,
+    /// The value is a greater number.
     Gt,
+    /// The value is a smaller number.
     Lt,
 }
 
 /// A condition on one label or field.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
-pub(crate) struct Requirement {
+pub struct Requirement {
     /// The key of the label, or the path of the field.
     pub key: String,
     /// How the value is compared.
@@ -31,7 +38,7 @@ pub(crate) struct Requirement {
 }
 
 /// Gives the labels of a node.
-pub(crate) trait NodeLabels {
+pub trait NodeLabels {
     /// The value of a label.
     fn label(&self, key: &str) -> Option<&str>;
     /// The name of the node.
@@ -41,7 +48,7 @@ pub(crate) trait NodeLabels {
 /// A term of a node selector: all of its conditions must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct NodeSelectorTerm {
+pub struct NodeSelectorTerm {
     /// The conditions on labels.
     pub match_expressions: Vec<Requirement>,
     /// The conditions on fields; the only one is `metadata.name`.
@@ -51,7 +58,7 @@ pub(crate) struct NodeSelectorTerm {
 /// A node selector: one of its terms must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct NodeSelector {
+pub struct NodeSelector {
     /// The terms.
     pub node_selector_terms: Vec<NodeSelectorTerm>,
 }
@@ -59,7 +66,7 @@ pub(crate) struct NodeSelector {
 /// The affinity of a pod, as far as it concerns nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Affinity {
+pub struct Affinity {
     /// The affinity to nodes.
     pub node_affinity: NodeAffinity,
 }
@@ -67,14 +74,14 @@ pub(crate) struct Affinity {
 /// The affinity to nodes, without preferences.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(crate) struct NodeAffinity {
+pub struct NodeAffinity {
     /// The nodes on which the pod may run.
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
     pub required: Option<NodeSelector>,
 }
 
 /// Whether a pod with this node selector and this required affinity may run on a node.
-pub(crate) fn matches_node(
+pub fn matches_node(
     node_selector: &BTreeMap<String, String>,
     required: Option<&NodeSelector>,
     node: &impl NodeLabels,
@@ -85,27 +92,23 @@ pub(crate) fn matches_node(
 
 impl Requirement {
     /// Whether the value of the label satisfies the requirement; `None` if there is no such label.
-    pub(crate) fn matches(&self, value: Option<&str>) -> bool {
-        let is_listed = |value: &str| self.values.iter().any(|known| known == value);
-        let compares = |order: Ordering| {
-            let limit = self.values.first().and_then(|limit| limit.parse::<i64>().ok());
-            let value = value.and_then(|value| value.parse::<i64>().ok());
-            value.zip(limit).is_some_and(|(value, limit)| value.cmp(&limit) == order)
+    pub fn matches(&self, value: Option<&str>) -> bool {
+        let operator = match self.operator {
+            Operator::In => selector::Operator::In,
+            Operator::NotIn => selector::Operator::NotIn,
+            Operator::Exists => selector::Operator::Exists,
+            Operator::DoesNotExist => selector::Operator::DoesNotExist,
+            Operator::Gt => selector::Operator::GreaterThan,
+            Operator::Lt => selector::Operator::LessThan,
         };
-        match self.operator {
-            Operator::In => value.is_some_and(is_listed),
-            Operator::NotIn => !value.is_some_and(is_listed),
-            Operator::Exists => value.is_some(),
-            Operator::DoesNotExist => value.is_none(),
-            Operator::Gt => compares(Ordering::Greater),
-            Operator::Lt => compares(Ordering::Less),
-        }
+        let is_listed = |value: &str| self.values.iter().any(|it| it == value);
+        operator.holds(value, is_listed, self.values.first().map(String::as_str))
     }
 }
 
 impl NodeSelectorTerm {
     /// Whether the term selects a node. An empty term selects none.
-    pub(crate) fn matches(&self, node: &impl NodeLabels) -> bool {
+    pub fn matches(&self, node: &impl NodeLabels) -> bool {
         let is_empty = self.match_expressions.is_empty() && self.match_fields.is_empty();
         let field = |key: &str| (key == "metadata.name").then(|| node.node_name());
         !is_empty
@@ -114,7 +117,7 @@ impl NodeSelectorTerm {
     }
 
     /// The names of the nodes to which the term is restricted by `metadata.name`.
-    pub(crate) fn node_names(&self) -> Option<Vec<&str>> {
+    pub fn node_names(&self) -> Option<Vec<&str>> {
         let is_name =
             |known: &&Requirement| known.key == "metadata.name" && known.operator == Operator::In;
         let mut requirements = self.match_fields.iter().filter(is_name);
@@ -128,12 +131,12 @@ impl NodeSelectorTerm {
 
 impl NodeSelector {
     /// Whether a term selects the node.
-    pub(crate) fn matches(&self, node: &impl NodeLabels) -> bool {
+    pub fn matches(&self, node: &impl NodeLabels) -> bool {
         self.node_selector_terms.iter().any(|term| term.matches(node))
     }
 
     /// The only node that the first term about names selects, as in pods of DaemonSets.
-    pub(crate) fn only_node(&self) -> Option<&str> {
+    pub fn only_node(&self) -> Option<&str> {
         let fields = self.node_selector_terms.iter().flat_map(|term| &term.match_fields);
         let mut names =
             fields.filter(|it| it.key == "metadata.name" && it.operator == Operator::In);
