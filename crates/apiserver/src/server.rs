@@ -1,5 +1,6 @@
 //! [`Server`]: starts and stops a plane.
 
+mod access;
 pub mod bootstrap;
 pub mod signing_keys;
 
@@ -20,10 +21,7 @@ use crate::auth::authentication::Authenticator;
 use crate::auth::authentication::request_header;
 use crate::auth::authentication::service_account;
 use crate::auth::authentication::service_account::TokenSigner;
-use crate::auth::authentication::service_account::issuer_discovery::{
-    DiscoveryError, IssuerDiscovery,
-};
-use crate::auth::authorization::{Authorizer, Authorizers, masters};
+use crate::auth::authorization::masters;
 use crate::cache::watch_cache::WatchCache;
 use crate::certificates;
 use crate::certificates::Authority;
@@ -40,11 +38,9 @@ use crate::listen;
 use crate::listen::ListenerState;
 use crate::listen::certificate_roles::CertificateRoles;
 use crate::metrics::Metrics;
-use crate::node_authorizer::NodeAuthorizer;
 use crate::outbound::Outbound;
 use crate::plane::Plane;
 use crate::plane::health_checks::{CheckScope, HealthCheck, HealthChecks, NamedCheck};
-use crate::rbac::authorizer::RbacAuthorizer;
 use crate::rbac::rule_resolver::RuleResolver;
 use crate::registry::service_address::{InvalidServiceCidr, ServiceAddresses, ServiceAllocator};
 use crate::storage::Storage;
@@ -394,14 +390,14 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         Identity { certificate: front_proxy.certificate.into(), key: front_proxy.key.into() };
     let has_roles = config.authorizers.iter().any(|it| matches!(it, AuthorizerConfig::Rbac));
     let rules = has_roles.then(|| Arc::new(RuleResolver::new(&storage)));
-    let authorizers = authorizers(&config.authorizers, rules.as_ref(), &storage);
+    let authorizers = access::authorizers(&config.authorizers, rules.as_ref(), &storage);
     let admission = Admission::new(plugins, authorizers.clone(), rules, &mut metrics);
     let (used_secrets, uses) = mpsc::channel(USED_SECRETS);
     let client_authorities = config.client_authorities.with_own(authority.certificate());
     if let Some(settings) = &config.request_header {
         settings.check_overlap(&client_authorities)?;
     }
-    let issuer_discovery = issuer_discovery(&signer, advertised);
+    let issuer_discovery = access::issuer_discovery(&signer, advertised);
     let authenticator = Authenticator {
         tokens: config.tokens.clone(),
         allows_anonymous: config.anonymous == Anonymous::Accepted,
@@ -440,48 +436,6 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let tracking = legacy_token_tracking::label_used_secrets(Arc::clone(&chain.plane), uses);
     chain.plane.storage.tasks.spawn("legacy-token-tracking", tracking);
     Ok(chain)
-}
-
-/// The documents for verifiers of service account tokens. Without them, the plane works nevertheless.
-fn issuer_discovery(
-    signer: &TokenSigner,
-    advertised: Option<SocketAddr>,
-) -> Option<IssuerDiscovery> {
-    let address = advertised.map(|it| it.to_string());
-    match IssuerDiscovery::new(signer, address.as_deref()) {
-        Ok(documents) => Some(documents),
-        // A plane that does not listen has no address of its key set.
-        Err(DiscoveryError::NoAddress) => None,
-        Err(error) => {
-            tracing::warn!(%error, "the issuer of service account tokens cannot be discovered");
-            None
-        }
-    }
-}
-
-/// The authorizers of a plane. `rules` is absent if roles are not in effect.
-fn authorizers(
-    configured: &[AuthorizerConfig],
-    rules: Option<&Arc<RuleResolver>>,
-    storage: &Storage,
-) -> Authorizers {
-    let mut authorizers: Vec<Arc<dyn Authorizer>> = Vec::new();
-    for authorizer in configured {
-        match (authorizer, rules) {
-            (AuthorizerConfig::Other(authorizer), _) => authorizers.push(Arc::clone(authorizer)),
-            (AuthorizerConfig::Rbac, Some(rules)) => {
-                authorizers.push(Arc::new(RbacAuthorizer(Arc::clone(rules))));
-            }
-            (AuthorizerConfig::Rbac, None) => {}
-            (AuthorizerConfig::Node, _) => {
-                authorizers.push(Arc::new(NodeAuthorizer::start(storage)));
-            }
-        }
-    }
-    match rules {
-        Some(_) => Authorizers::with_roles(&authorizers),
-        None => Authorizers::new(&authorizers),
-    }
 }
 
 /// Starts the watch cache. Its tasks stop with those of the store, since requests that finish while

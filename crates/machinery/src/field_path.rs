@@ -231,6 +231,12 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
+/// The texts in quotes, as Go prints a list of strings with `%q`: `["a" "b"]`.
+pub fn quote_list(texts: &[String]) -> String {
+    let quoted: Vec<String> = texts.iter().map(|it| quote(it)).collect();
+    format!("[{}]", quoted.join(" "))
+}
+
 /// The errors found so far. Validation adds to it and goes on; it does not stop at the first.
 /// Errors beyond [`ErrorList::TEXT_MAX`] are not reported: each error quotes its field and its
 /// value, and a long one might be quoted a hundred thousand times.

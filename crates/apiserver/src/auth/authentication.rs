@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use http::HeaderMap;
 use tokio::sync::mpsc;
 
-use machinery::field_path::quote;
+use machinery::field_path::quote_list;
 use machinery::{Status, Value, json, timestamp};
 use service_account::{
     LegacyClaims, Lookup, ReferencedObject, TokenError, TokenSigner, UsedSecret,
@@ -209,13 +209,7 @@ fn common_audiences(of_token: &[String], requested: &[String]) -> Result<Vec<Str
     }
     Err(TokenError::Invalid(format!(
         "token audiences {} is invalid for the target audiences {}",
-        go_list(of_token),
-        go_list(requested),
+        quote_list(of_token),
+        quote_list(requested),
     )))
-}
-
-/// Formats a list of strings as Go does with `%q`.
-fn go_list(texts: &[String]) -> String {
-    let quoted: Vec<String> = texts.iter().map(|it| quote(it)).collect();
-    format!("[{}]", quoted.join(" "))
 }

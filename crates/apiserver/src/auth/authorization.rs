@@ -127,6 +127,14 @@ pub struct Rules {
     pub evaluation_errors: Vec<String>,
 }
 
+impl Rules {
+    /// Adds all rights.
+    fn add_all(&mut self) {
+        self.resources.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
+        self.paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
+    }
+}
+
 /// An authorizer cannot decide without waiting, and the caller cannot wait.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the authorizer does not answer immediately, and this expression cannot wait for it")]
@@ -239,6 +247,12 @@ impl<'a> NoOpinions<'a> {
             self.reasons.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
         Decision::NoOpinion { reason: reasons.join("\n").into(), evaluation_error }
     }
+}
+
+/// Whether a pattern (`/metrics`, or `/logs/*` for all paths under it) matches a path, or covers another
+/// pattern.
+pub(crate) fn matches_path(pattern: &str, path: &str) -> bool {
+    pattern == path || (pattern.ends_with('*') && path.starts_with(pattern.trim_end_matches('*')))
 }
 
 /// The `Forbidden` error for the attributes.

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use imbl::ordmap::DiffItem;
 use serde::Deserialize;
 use tokio::sync::Notify;
 
@@ -101,12 +100,16 @@ impl StoredRelations {
     fn update(&self, indexed: &mut Indexed) {
         if !self.pods.cache.is_current(&indexed.pods) {
             let new = self.pods.cache.snapshot();
-            apply(&mut indexed.relations, &indexed.pods, &new, set_pod);
+            for (old, new) in indexed.pods.changes_to(&new) {
+                set_pod(&mut indexed.relations, old, new);
+            }
             indexed.pods = new;
         }
         if !self.volumes.cache.is_current(&indexed.volumes) {
             let new = self.volumes.cache.snapshot();
-            apply(&mut indexed.relations, &indexed.volumes, &new, set_volume);
+            for (old, new) in indexed.volumes.changes_to(&new) {
+                set_volume(&mut indexed.relations, old, new);
+            }
             indexed.volumes = new;
         }
     }
@@ -159,24 +162,6 @@ fn is_on_node(served: &ServedResource, node: &str, namespace: &str, name: &str) 
     find(served, namespace, name)
         .and_then(|it| it.read::<Object>())
         .is_some_and(|it| it.spec.node_name.as_deref() == Some(node))
-}
-
-/// Applies the change of an object to the index.
-type SetEntry = fn(&mut Relations, Option<&Entry>, Option<&Entry>);
-
-fn apply(relations: &mut Relations, old: &Snapshot, new: &Snapshot, set: SetEntry) {
-    // Objects with pending initializers are not in effect yet.
-    let in_effect = |entry: &'_ Arc<Entry>| !entry.uninitialized;
-    for difference in old.entries.diff(&new.entries) {
-        let (old, new) = match difference {
-            DiffItem::Add(_, new) => (None, Some(new)),
-            DiffItem::Update { old: (_, old), new: (_, new) } => (Some(old), Some(new)),
-            DiffItem::Remove(_, old) => (Some(old), None),
-        };
-        let old = old.map(|it| &**it).filter(|it| in_effect(it));
-        let new = new.map(|it| &**it).filter(|it| in_effect(it));
-        set(relations, old.map(|it| &**it), new.map(|it| &**it));
-    }
 }
 
 fn set_pod(relations: &mut Relations, old: Option<&Entry>, new: Option<&Entry>) {

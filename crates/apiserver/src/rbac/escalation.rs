@@ -29,29 +29,10 @@ pub(crate) struct PolicyWrite<'a> {
     pub old: Option<&'a Object>,
 }
 
-/// The rules of a role, and its aggregation.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct RoleRules {
-    rules: Option<Vec<Rule>>,
-    aggregation_rule: Option<AggregationRule>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct AggregationRule {
-    cluster_role_selectors: Option<Vec<Value>>,
-}
-
-impl RoleRules {
-    fn of(object: &Object) -> Self {
-        Self::deserialize(&Value::Object(object.map().clone())).unwrap_or_default()
-    }
-
-    fn is_aggregated(&self) -> bool {
-        let selectors = self.aggregation_rule.as_ref().map(|it| &it.cluster_role_selectors);
-        selectors.is_some_and(|it| it.as_ref().is_some_and(|it| !it.is_empty()))
-    }
+fn is_aggregated(role: &Object) -> bool {
+    let selectors =
+        role.get(&["aggregationRule", "clusterRoleSelectors"]).and_then(Value::as_array);
+    selectors.is_some_and(|it| !it.is_empty())
 }
 
 /// Refuses a write of a role or a binding that would grant rights that its user does not have. Writes
@@ -85,13 +66,11 @@ async fn check_role(
     {
         return Ok(());
     }
-    let role = RoleRules::of(write.object);
-    let rules = role.rules.as_deref().unwrap_or_default();
     let confirm =
         |rules: &[Rule]| resolver.confirm_no_escalation(write.user, write.namespace, rules);
-    confirm(rules).map_err(|why| write.forbidden(&why))?;
-    let was_aggregated = write.old.is_some_and(|it| RoleRules::of(it).is_aggregated());
-    if (role.is_aggregated() || was_aggregated) && confirm(&Rule::full_authority()).is_err() {
+    confirm(&Rule::of_role(write.object)).map_err(|why| write.forbidden(&why))?;
+    let uses_aggregation = is_aggregated(write.object) || write.old.is_some_and(is_aggregated);
+    if uses_aggregation && confirm(&Rule::full_authority()).is_err() {
         let why = "must have cluster-admin privileges to use the aggregationRule";
         return Err(write.forbidden(why));
     }

@@ -3,8 +3,6 @@
 //!
 //! Upstream: component-helpers/auth/rbac/reconciliation
 
-use serde::Deserialize;
-
 use super::rule::{Rule, missing_rules};
 use machinery::{Object, Value};
 
@@ -28,7 +26,7 @@ pub(crate) fn of_role(stored: &Object, wanted: &Object) -> Reconciliation {
         return Reconciliation::Keep;
     }
     let mut updated = with_merged_metadata(stored, wanted);
-    let missing = missing_rules(&rules(stored), &rules(wanted));
+    let missing = missing_rules(&Rule::of_role(stored), &Rule::of_role(wanted));
     if !missing.is_empty() {
         append(&mut updated, &["rules"], missing.iter().map(Rule::to_value));
     }
@@ -95,11 +93,6 @@ fn append(object: &mut Object, path: &[&str], added: impl Iterator<Item = Value>
     if let [parents @ .., last] = path {
         object.map_at(parents).insert((*last).to_owned(), elements.into());
     }
-}
-
-fn rules(object: &Object) -> Vec<Rule> {
-    let rules = object.get(&["rules"]).map(Vec::<Rule>::deserialize);
-    rules.and_then(Result::ok).unwrap_or_default()
 }
 
 #[cfg(test)]

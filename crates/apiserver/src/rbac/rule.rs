@@ -1,14 +1,16 @@
 //! [`Rule`]: verbs on resources or on other paths, as a role has them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::auth::authorization::Attributes;
-use machinery::Value;
-use machinery::field_path::quote;
+use crate::auth::authorization::{Attributes, matches_path};
+use machinery::field_path::quote_list;
 use machinery::policy_rule::names_resource;
+use machinery::{Object, Value};
 
 /// See the [module documentation](self). `*` stands for every group, resource, verb or path.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Rule {
     pub verbs: Vec<String>,
@@ -31,6 +33,12 @@ impl Rule {
         [resources, Self { verbs: all(), urls: all(), ..Self::default() }]
     }
 
+    /// The rules of a role.
+    pub(super) fn of_role(role: &Object) -> Vec<Self> {
+        let rules = role.get(&["rules"]).map(Vec::<Self>::deserialize);
+        rules.and_then(Result::ok).unwrap_or_default()
+    }
+
     /// Whether the rule allows a request.
     ///
     /// Upstream: plugin/pkg/auth/authorizer/rbac `RuleAllows`
@@ -39,7 +47,7 @@ impl Rule {
             return false;
         }
         let Some(target) = attributes.resource else {
-            return self.urls.iter().any(|it| path_covers(it, attributes.path));
+            return self.urls.iter().any(|it| matches_path(it, attributes.path));
         };
         has_or_all(&self.groups, target.group)
             && self
@@ -52,6 +60,13 @@ impl Rule {
     /// The JSON of the rule.
     pub(super) fn to_value(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
+    }
+
+    /// The number of rules into which this one is [broken down](Self::broken_down).
+    pub(super) fn number_of_parts(&self) -> usize {
+        let targets = [&self.groups, &self.resources].map(Vec::len).into_iter();
+        let on_resources = targets.fold(self.names.len().max(1), usize::saturating_mul);
+        on_resources.saturating_add(self.urls.len()).saturating_mul(self.verbs.len())
     }
 
     /// Rules with one verb, one resource or path, and at most one name each, which together allow what
@@ -100,15 +115,7 @@ impl Rule {
             && all_covered(&self.groups, &other.groups)
             && (has(&self.resources, "*") || other.resources.iter().all(covers_resource))
             && covers_names
-            && other.urls.iter().all(|url| self.urls.iter().any(|it| path_covers(it, url)))
-    }
-
-    /// Whether verbs of another rule can be added to this one.
-    fn differs_in_verbs_only(&self, other: &Self) -> bool {
-        (&self.groups, &self.resources, &self.names)
-            == (&other.groups, &other.resources, &other.names)
-            && self.urls.is_empty()
-            && other.urls.is_empty()
+            && other.urls.iter().all(|url| self.urls.iter().any(|it| matches_path(it, url)))
     }
 
     /// The rule in messages. Upstream: apis/rbac/v1 `CompactString`.
@@ -122,7 +129,7 @@ impl Rule {
         ];
         let parts = parts.iter().filter(|(_, values)| !values.is_empty());
         let parts: Vec<String> =
-            parts.map(|(name, values)| format!("{name}:{}", quoted_list(values))).collect();
+            parts.map(|(name, values)| format!("{name}:{}", quote_list(values))).collect();
         format!("{{{}}}", parts.join(", "))
     }
 }
@@ -139,28 +146,21 @@ pub(super) fn missing_rules(owned: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
 ///
 /// Upstream: registry/rbac/validation `CompactRules`
 pub(super) fn missing_rights(owned: &[Rule], wanted: &[Rule]) -> Vec<String> {
-    let mut compact = Vec::<Rule>::new();
+    // Rules on paths are not joined.
+    let mut verbs = BTreeMap::<Rule, Vec<String>>::new();
+    let mut lines = Vec::new();
     for rule in missing_rules(owned, wanted) {
-        match compact.iter_mut().find(|it| it.differs_in_verbs_only(&rule)) {
-            Some(same) => same.verbs.extend(rule.verbs),
-            None => compact.push(rule),
+        if rule.urls.is_empty() {
+            let target = Rule { verbs: Vec::new(), ..rule.clone() };
+            verbs.entry(target).or_default().extend(rule.verbs);
+        } else {
+            lines.push(rule.describe());
         }
     }
-    let mut lines: Vec<String> = compact.iter().map(Rule::describe).collect();
+    lines.extend(verbs.into_iter().map(|(target, verbs)| Rule { verbs, ..target }.describe()));
     lines.sort_unstable();
     lines.dedup();
     lines
-}
-
-/// The texts in quotes, as Go prints a list of strings: `["a" "b"]`.
-pub(super) fn quoted_list(texts: &[String]) -> String {
-    let quoted: Vec<String> = texts.iter().map(|it| quote(it)).collect();
-    format!("[{}]", quoted.join(" "))
-}
-
-/// Whether a path pattern (`/logs/*` stands for all paths under it) covers a path or another pattern.
-fn path_covers(pattern: &str, path: &str) -> bool {
-    pattern == path || (pattern.ends_with('*') && path.starts_with(pattern.trim_end_matches('*')))
 }
 
 fn has(values: &[String], value: &str) -> bool {

@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use super::policy_index::{Binding, MissingRole, PolicyIndex, RoleReference};
-use super::rule::{Rule, missing_rights, quoted_list};
+use super::rule::{Rule, missing_rights};
 use super::stored_policy::StoredPolicy;
 use crate::auth::authentication::User;
 use crate::storage::Storage;
-use machinery::field_path::quote;
+use machinery::field_path::{quote, quote_list};
 use machinery::status::aggregate_messages;
+
+/// The largest number of combinations of verbs, resources and names that are compared with the rights
+/// of a user. Upstream has no limit.
+const MAX_PARTS: usize = 20_000;
 
 /// See the [module documentation](self).
 pub(crate) struct RuleResolver {
@@ -53,6 +57,12 @@ impl RuleResolver {
         namespace: &str,
         rules: &[Rule],
     ) -> Result<(), String> {
+        let parts = rules.iter().map(Rule::number_of_parts).fold(0, usize::saturating_add);
+        if parts > MAX_PARTS {
+            return Err(format!(
+                "the rules have {parts} combinations of verbs, resources and names, more than the {MAX_PARTS} that can be compared with the rights of a user"
+            ));
+        }
         let (mut owned, mut errors) = (Vec::new(), Vec::new());
         self.visit(user, namespace, |_, found| {
             match found {
@@ -65,7 +75,7 @@ impl RuleResolver {
         if missing.is_empty() {
             return Ok(());
         }
-        let (name, groups) = (quote(&user.name), quoted_list(&user.groups));
+        let (name, groups) = (quote(&user.name), quote_list(&user.groups));
         let mut message = format!(
             "user {name} (groups={groups}) is attempting to grant RBAC permissions not currently held:\n{}",
             missing.join("\n")

@@ -7,7 +7,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use imbl::ordmap::DiffItem;
 use serde::Deserialize;
 
 use super::GROUP;
@@ -67,7 +66,9 @@ impl StoredPolicy {
         let snapshots = [0, 1, 2, 3].map(|at| self.caches[at].snapshot());
         let mut index = PolicyIndex::clone(&current.index);
         for (at, (_, set)) in RESOURCES.iter().enumerate() {
-            apply(&mut index, &current.snapshots[at], &snapshots[at], *set);
+            for (old, new) in current.snapshots[at].changes_to(&snapshots[at]) {
+                set(&mut index, old, new);
+            }
         }
         let index = Arc::new(index);
         self.current.store(Arc::new(Indexed { snapshots, index: Arc::clone(&index) }));
@@ -76,21 +77,6 @@ impl StoredPolicy {
 
     fn is_current(&self, indexed: &Indexed) -> bool {
         self.caches.iter().zip(&indexed.snapshots).all(|(cache, it)| cache.is_current(it))
-    }
-}
-
-fn apply(index: &mut PolicyIndex, old: &Snapshot, new: &Snapshot, set: SetEntry) {
-    // Objects with pending initializers are not in effect yet.
-    let in_effect = |entry: &'_ Arc<Entry>| !entry.uninitialized;
-    for difference in old.entries.diff(&new.entries) {
-        let (old, new) = match difference {
-            DiffItem::Add(_, new) => (None, Some(new)),
-            DiffItem::Update { old: (_, old), new: (_, new) } => (Some(old), Some(new)),
-            DiffItem::Remove(_, old) => (Some(old), None),
-        };
-        let old = old.map(|it| &**it).filter(|it| in_effect(it));
-        let new = new.map(|it| &**it).filter(|it| in_effect(it));
-        set(index, old.map(|it| &**it), new.map(|it| &**it));
     }
 }
 

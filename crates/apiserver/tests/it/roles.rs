@@ -140,6 +140,18 @@ async fn nobody_writes_a_role_with_rights_that_he_does_not_have() {
 }
 
 #[tokio::test]
+async fn a_role_with_too_many_combinations_to_check_is_refused_at_once() {
+    let (plane, alice) = plane().await;
+    grant(&plane, &json!([rule(&["create"], &["roles"])])).await;
+    let many: Vec<String> = (0..3000).map(|number| format!("r{number}")).collect();
+    let rules = json!([{"verbs": many, "apiGroups": many, "resources": many}]);
+    let (code, message) = posted(&alice, ROLES, &role("bomb", &rules)).await;
+    assert_eq!(code, 403);
+    assert!(message.contains("the rules have 27000000000 combinations"), "{message}");
+    plane.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn the_garbage_collectors_fields_of_a_role_can_be_changed_without_its_rights() {
     let (plane, alice) = plane().await;
     grant(&plane, &json!([rule(&["patch", "get"], &["roles", "rolebindings"])])).await;

@@ -13,8 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::default_rules::matches_path;
-use super::{Attributes, Authorization, Authorizer, Decision, Rules};
+use super::{Attributes, Authorization, Authorizer, Decision, Rules, matches_path};
 use crate::auth::authentication::{AUTHENTICATED, User};
 use machinery::json;
 

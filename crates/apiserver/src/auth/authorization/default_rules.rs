@@ -2,7 +2,7 @@
 //! read health and version, and authenticated users may read discovery and create self reviews.
 
 use super::masters::{self, Masters};
-use super::{Attributes, Authorization, Authorizer, Decision, Rules};
+use super::{Attributes, Authorization, Authorizer, Decision, Rules, matches_path};
 use crate::auth::authentication::{AUTHENTICATED, User};
 use crate::request::Verb;
 use machinery::json;
@@ -66,9 +66,4 @@ fn is_self_review(attributes: &Attributes<'_>) -> bool {
         && SELF_REVIEWS.iter().any(|(group, resources)| {
             target.group == *group && resources.contains(&target.resource)
         })
-}
-
-/// Whether a pattern (`/metrics`, or `/logs/*` for all paths under it) matches a path.
-pub(super) fn matches_path(pattern: &str, path: &str) -> bool {
-    pattern == path || (pattern.ends_with('*') && path.starts_with(pattern.trim_end_matches('*')))
 }

@@ -3,7 +3,6 @@
 
 use super::{Attributes, Authorization, Authorizer, Decision, Rules};
 use crate::auth::authentication::User;
-use machinery::json;
 
 const GROUP: &str = "system:masters";
 
@@ -25,9 +24,7 @@ impl Authorizer for Masters {
 
     fn rules(&self, user: &User, _: &str, rules: &mut Rules) {
         if contains(user) {
-            let Rules { resources, paths, .. } = rules;
-            resources.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
-            paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
+            rules.add_all();
         }
     }
 }

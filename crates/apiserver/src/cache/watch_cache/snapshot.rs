@@ -4,6 +4,7 @@ use std::ops::{Bound, Deref};
 use std::sync::Arc;
 
 use imbl::OrdMap;
+use imbl::ordmap::DiffItem;
 
 use super::entry::Entry;
 use super::label_mask::LabelMask;
@@ -78,6 +79,21 @@ impl Snapshot {
         };
         self.uninitialized += usize::from(entry.is_some_and(|it| it.uninitialized));
         self.uninitialized -= usize::from(before.is_some_and(|it| it.uninitialized));
+    }
+
+    /// The changes from this snapshot to a newer one: the old and the new state of each object that
+    /// differs. Parts that both share are not read. An object with pending initializers, which is not
+    /// in effect yet, counts as absent.
+    pub(crate) fn changes_to<'a>(
+        &'a self,
+        newer: &'a Self,
+    ) -> impl Iterator<Item = (Option<&'a Entry>, Option<&'a Entry>)> {
+        let in_effect = |it: &'a SnapshotEntry| Some(&*it.entry).filter(|it| !it.uninitialized);
+        self.entries.diff(&newer.entries).map(move |difference| match difference {
+            DiffItem::Add(_, new) => (None, in_effect(new)),
+            DiffItem::Update { old: (_, old), new: (_, new) } => (in_effect(old), in_effect(new)),
+            DiffItem::Remove(_, old) => (in_effect(old), None),
+        })
     }
 
     /// The objects whose keys begin with `prefix`, which ends with a slash, from `start` on, in the
