@@ -37,6 +37,9 @@ pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
 /// The owner of the applied fields.
 const FIELD_MANAGER: &str = "clusterrole-aggregation-controller";
 
+/// Index of the roles that have an aggregation rule, all under the empty value.
+const AGGREGATED_INDEX: &str = "aggregated";
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RoleView {
@@ -60,12 +63,15 @@ struct Context {
 
 fn start(cx: &ControllerContext) {
     let roles = cx.manager.informer::<ClusterRole>();
+    roles.indexer().add_index(AGGREGATED_INDEX, |role| {
+        is_aggregated(role).then(String::new).into_iter().collect()
+    });
     let context = Context { client: cx.client.clone(), roles: roles.lister() };
     let all = Arc::clone(roles.indexer());
     // Any role may be selected, before or after a change of its labels.
     let aggregated = Mapper::custom(move |_| {
-        let roles = all.list();
-        roles.iter().filter(|role| is_aggregated(role)).map(|role| role.key().clone()).collect()
+        let roles = all.by_index(AGGREGATED_INDEX, "").unwrap_or_default();
+        roles.iter().map(|role| role.key().clone()).collect()
     });
     let controller = Controller::for_::<ClusterRole>()
         .named(cx.name)
@@ -110,17 +116,16 @@ impl Context {
         role: &RoleView,
         aggregation: &AggregationRule,
     ) -> Result<Vec<Value>, Failure> {
-        let mut roles = self.roles.list().objects;
-        roles.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        let mut roles = self.roles.indexer().list();
+        roles.sort_by(|a, b| a.name().cmp(b.name()));
         let mut rules = Vec::new();
         for selector in aggregation.cluster_role_selectors.iter().flatten() {
             let selector = LabelSelector::from_value(selector).map_err(Failure::permanent)?;
-            for other in &roles {
-                let labels = &other.metadata.labels;
-                let is_selected = selector.matches(|key| labels.get(key).map(String::as_str));
-                if !is_selected || other.metadata.name == role.metadata.name {
+            for other in roles.iter().filter(|other| other.is_selected_by(&selector)) {
+                if other.name() == role.metadata.name {
                     continue;
                 }
+                let Some(other) = self.roles.get_key(other.key())? else { continue };
                 for rule in other.rules.iter().flatten() {
                     if !rules.contains(rule) {
                         rules.push(rule.clone());

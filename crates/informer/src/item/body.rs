@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use serde::Deserialize;
+use serde::de::Error as _;
 
 use super::shared_json::SharedJson;
 use crate::json_dictionary::JsonDictionary;
@@ -118,11 +119,8 @@ impl Body {
 /// Decodes JSON. The UTF-8 of the whole text is checked at once, which is faster than checking each
 /// string.
 pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, serde_json::Error> {
-    match str::from_utf8(json) {
-        Ok(text) => serde_json::from_str(text),
-        // Bytes that are not UTF-8 may be in a part that `T` leaves out.
-        Err(_) => serde_json::from_slice(json),
-    }
+    let text = str::from_utf8(json).map_err(serde_json::Error::custom)?;
+    serde_json::from_str(text)
 }
 
 /// Calls `read` with the JSON of a body, which is not locked meanwhile: decoding runs code of the

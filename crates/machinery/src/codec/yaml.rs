@@ -19,7 +19,7 @@ pub use encoder::encode;
 
 use serde_saphyr::granit_parser::{self, ErrorKind, Event, Parser, ScanError};
 
-use super::{DecodeError, Decoded};
+use super::{DecodeError, Decoded, Format, Literals, json};
 use builder::Builder;
 
 /// Decodes the first document; an empty stream is null.
@@ -44,6 +44,9 @@ fn first_document(text: &str) -> Result<Option<Decoded>, DecodeError> {
     if !text.chars().all(is_allowed) {
         return Err(in_line(0, "control characters are not allowed"));
     }
+    if let Some(decoded) = json_object(text) {
+        return Ok(Some(decoded));
+    }
     let mut builder = Builder::default();
     for next in Parser::new_from_str_with_options(text, options) {
         let (event, span) = next.map_err(|error| translate(&error, text))?;
@@ -54,6 +57,18 @@ fn first_document(text: &str) -> Result<Option<Decoded>, DecodeError> {
         }
     }
     Ok(None)
+}
+
+/// Decodes a text that is a JSON object, as most programs send when they apply, without the parser.
+/// `None` for other texts, and where YAML has a result of its own: repeated keys, floats and
+/// surrogate pairs.
+fn json_object(text: &str) -> Option<Decoded> {
+    if !text.starts_with('{') || text.contains(r"\ud") || text.contains(r"\uD") {
+        return None;
+    }
+    let decoded = json::decode_exact(text.as_bytes()).ok()?;
+    let is_same = decoded.duplicates.is_empty() && decoded.literals == Literals::default();
+    is_same.then_some(Decoded { format: Format::Yaml, ..decoded })
 }
 
 /// Splits before every line that begins with `---`. A document cannot contain such a line.

@@ -218,3 +218,34 @@ fn nothing_panics(text in ".*", likely in r#"([a&*!:<{}\[\],'"|>%@`#~0. -]|\n|\t
         let _ = documents(&likely);
     }
 }
+
+#[test]
+fn json_is_decoded_to_the_same_value_as_the_yaml_that_it_is() {
+    let texts = [
+        r#"{}"#,
+        r#"{"a": {"n": 10, "list": [true, null, -3, "yes", "010", "\u00e9\n\/"]}}"#,
+        r#"{"yes": "on", "1": 2, "é": "\\ud83d is a text"}"#,
+        r#"{"float": 1.0, "exponent": 1e3, "large": 92233720368547758070}"#,
+        r#"{"twice": 1, "twice": 2}"#,
+        r#"{"surrogates": "\ud83d\ude00"}"#,
+        "{\"comma\": 1,}",
+        "{unquoted: [a, 'b']}",
+        "{\"tab\": \"\t\"}",
+        "{\"a\": 1}\n---\n{\"b\": 2}",
+        "{\"a\": 1}\n# a comment",
+        "{\"a\": 1} trailing",
+    ];
+    for text in texts {
+        // A comment in front leaves only YAML.
+        let as_yaml = decode(format!("# comment\n{text}").as_bytes());
+        assert_eq!(decode(text.as_bytes()).ok(), as_yaml.ok().map(one_line_up), "{text}");
+    }
+}
+
+/// Corrects the line numbers of errors for the comment in front.
+fn one_line_up(mut decoded: Decoded) -> Decoded {
+    for duplicate in &mut decoded.duplicates {
+        *duplicate = duplicate.replace("line 2:", "line 1:");
+    }
+    decoded
+}
