@@ -24,6 +24,7 @@ pub mod http;
 pub mod request;
 pub mod certificates;
 
-pub use config::{Anonymous, AuthorizerConfig, Config, StoreConfig, Timeouts};
+pub use auth::authentication::anonymous::Anonymous;
+pub use config::{AuthorizerConfig, Config, StoreConfig, Timeouts};
 pub use in_process::InProcessClient;
 pub use server::Server;
