@@ -57,9 +57,11 @@ impl AuthenticationMetrics {
     /// Counts a token of an issuer.
     pub(super) fn observe_token(&self, issuer: &str, succeeded: bool, duration: Duration) {
         let result = if succeeded { "success" } else { "failure" };
-        let hash = digest(&SHA256, issuer.as_bytes());
-        let hash: String = hash.as_ref().iter().map(|it| format!("{it:02x}")).collect();
-        let label = TokenLabel { result, jwt_issuer_hash: format!("sha256:{hash}") };
+        let mut jwt_issuer_hash = "sha256:".to_owned();
+        for byte in digest(&SHA256, issuer.as_bytes()).as_ref() {
+            jwt_issuer_hash += &format!("{byte:02x}");
+        }
+        let label = TokenLabel { result, jwt_issuer_hash };
         self.tokens.get_or_create(&label).observe(duration.as_secs_f64());
     }
 }

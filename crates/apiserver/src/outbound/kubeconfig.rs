@@ -59,7 +59,7 @@ impl KubeconfigTarget {
     /// Reads a file: the server and the credentials of its current context.
     pub fn read(path: &Path) -> Result<Self, KubeconfigError> {
         let file = File { path };
-        let text = file.read(path)?;
+        let text = read_file(path)?;
         let config = yaml::decode(&text).map_err(|error| file.invalid(&error.to_string()))?.value;
         let context = config["current-context"].as_str().unwrap_or_default();
         if context.is_empty() {
@@ -118,7 +118,7 @@ impl File<'_> {
         let token = match (text("token"), text("tokenFile")) {
             // Upstream: the file takes precedence.
             (_, file) if !file.is_empty() => {
-                String::from_utf8_lossy(&self.read(&self.relative(file))?).trim().to_owned()
+                String::from_utf8_lossy(&read_file(&self.relative(file))?).trim().to_owned()
             }
             (token, _) => token.to_owned(),
         };
@@ -144,7 +144,7 @@ impl File<'_> {
             let decoded = BASE64_STANDARD.decode(data);
             decoded.map_err(|_| self.invalid(&format!("{name}-data is not base64")))?
         } else if !file.is_empty() {
-            self.read(&self.relative(file))?
+            read_file(&self.relative(file))?
         } else {
             return Ok(None);
         };
@@ -169,14 +169,13 @@ impl File<'_> {
         self.path.parent().unwrap_or(Path::new("")).join(file)
     }
 
-    fn read(&self, path: &Path) -> Result<Vec<u8>, KubeconfigError> {
-        std::fs::read(path)
-            .map_err(|source| KubeconfigError::Read { path: path.to_owned(), source })
-    }
-
     fn invalid(&self, why: &str) -> KubeconfigError {
         KubeconfigError::Invalid { path: self.path.to_owned(), why: why.to_owned() }
     }
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, KubeconfigError> {
+    std::fs::read(path).map_err(|source| KubeconfigError::Read { path: path.to_owned(), source })
 }
 
 impl fmt::Debug for KubeconfigTarget {

@@ -1,5 +1,5 @@
-//! [`OidcAuthenticator`]: accepts the JSON web tokens of other issuers, such as those of an OpenID
-//! Connect provider, as the structured [`AuthenticationConfiguration`] says.
+//! [`OidcAuthenticator`]: accepts the JSON web tokens of other issuers, such as those of a provider of
+//! `OpenID` Connect, as the structured [`AuthenticationConfiguration`] says.
 //!
 //! ```text
 //! configuration   the file or the flags

@@ -138,7 +138,8 @@ impl Caller {
                 Ok(answer) => break answer,
                 Err(error) => error,
             };
-            let jitter = delay.mul_f64(0.2).mul_f64(self.entropy.below(1000) as f64 / 1000.0);
+            let fifth = u64::try_from(delay.as_nanos() / 5).unwrap_or(u64::MAX);
+            let jitter = Duration::from_nanos(self.entropy.below(fifth));
             let next = Instant::now() + delay + jitter;
             if !error.is_temporary || attempt == ATTEMPTS || next >= deadline {
                 let error = error.message;

@@ -20,7 +20,7 @@ pub(crate) struct OidcArgs {
     /// Changes of its issuers take effect without a restart
     #[arg(long, value_name = "FILE")]
     authentication_config: Option<PathBuf>,
-    /// URL of an OpenID Connect provider whose tokens are accepted; its keys are fetched from there
+    /// URL of a provider (`OpenID` Connect) whose tokens are accepted; its keys are fetched from there
     #[arg(long, value_name = "URL")]
     oidc_issuer_url: Option<String>,
     /// Audience of the provider's tokens for this server

@@ -214,14 +214,13 @@ fn find_unknown(found: &Value, known: &Value, path: &Path<'_>, errors: &mut Vec<
     match (found, known) {
         (Value::Object(fields), Value::Object(known)) => {
             for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
-                match known.get(name) {
-                    Some(known) => find_unknown(value, known, &path.child(name), errors),
-                    None => {
-                        let path = path.child(name).to_string();
-                        errors
-                            .push(format!("unknown field {}", quote(path.trim_start_matches('.'))));
-                    }
+                let path = path.child(name);
+                if let Some(known) = known.get(name) {
+                    find_unknown(value, known, &path, errors);
+                    continue;
                 }
+                let path = path.to_string();
+                errors.push(format!("unknown field {}", quote(path.trim_start_matches('.'))));
             }
         }
         (Value::Array(items), Value::Array(known)) => {

@@ -129,7 +129,11 @@ impl Expression {
 impl Rule {
     /// An error if the rule is not true.
     pub(super) fn check(&self, input: &Value) -> Result<(), String> {
-        match self.expression.evaluate(input, |value| value.as_bool())? {
+        let holds = |value: &cel::Value<'_>| match value {
+            cel::Value::Bool(holds) => Some(*holds),
+            _ => None,
+        };
+        match self.expression.evaluate(input, holds)? {
             Some(true) => Ok(()),
             Some(false) => Err(format!(
                 "validation expression '{}' failed: {}",

@@ -104,7 +104,9 @@ impl AnswerCache {
             context.update(text.as_bytes());
         };
         add(token);
-        audiences.iter().for_each(|it| add(it));
+        for audience in audiences {
+            add(audience);
+        }
         context.sign().as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 
