@@ -28,7 +28,7 @@ async fn reloads(plane: &TestEnv, status: &str) -> u64 {
 /// has time to answer.
 async fn advance_until_reloaded(plane: &TestEnv, status: &str) {
     let before = reloads(plane, status).await;
-    for attempt in 0.. {
+    for attempt in 0..20_000 {
         if reloads(plane, status).await > before {
             return;
         }
@@ -37,6 +37,7 @@ async fn advance_until_reloaded(plane: &TestEnv, status: &str) {
         }
         tokio::task::yield_now().await;
     }
+    panic!("no reload with the status {status}");
 }
 
 async fn plane(path: &Path) -> TestEnv {
