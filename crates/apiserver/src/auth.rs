@@ -4,3 +4,4 @@ pub mod authentication;
 pub mod impersonation;
 pub mod authorization;
 pub(crate) mod audit;
+pub(crate) mod metrics;

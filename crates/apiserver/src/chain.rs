@@ -98,7 +98,7 @@ async fn chain(
     error_media_type: MediaTypeOptions,
 ) -> Result<Response<Body>, Status> {
     let ReceivedRequest { info, query, deadline, .. } = received;
-    let user = plane.authenticate(&peer, &mut head.headers)?;
+    let user = plane.authenticate(&peer, &mut head.headers, &info.path).await?;
     let account = account(&plane, &peer, &user, &info)?;
     let _charge = account.as_ref().map(|it| it.charge(STREAM_OVERHEAD));
     let user = match impersonate(&plane.authorizers, user, &head.headers, &info).await {

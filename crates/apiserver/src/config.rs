@@ -5,10 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::auth::authentication::anonymous::Anonymous;
 use crate::auth::authentication::client_authorities::ClientAuthorities;
+use crate::auth::authentication::oidc::OidcSettings;
 use crate::auth::authentication::request_header::RequestHeaderSettings;
 use crate::auth::authentication::service_account::ServiceAccountSettings;
 use crate::auth::authentication::token::TokenFile;
+use crate::auth::authentication::token_webhook::TokenWebhookSettings;
 use crate::auth::authorization::Authorizer;
 use crate::outbound::in_process_services::InProcessServices;
 use keel::{Clock, Entropy};
@@ -45,15 +48,6 @@ impl Default for Timeouts {
             answer: Duration::from_mins(1),
         }
     }
-}
-
-/// What becomes of requests without credentials.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Anonymous {
-    /// They are those of the user `system:anonymous`.
-    Accepted,
-    /// They are not authorized.
-    Refused,
 }
 
 /// An authorizer of a plane.
@@ -99,6 +93,10 @@ pub struct Config {
     pub tokens: TokenFile,
     /// Keys, issuers and lifetimes of service account tokens.
     pub service_accounts: ServiceAccountSettings,
+    /// The other issuers whose tokens are accepted, if there are any.
+    pub oidc: Option<OidcSettings>,
+    /// The server that is asked about tokens which this one does not accept itself, if there is one.
+    pub token_webhook: Option<TokenWebhookSettings>,
     /// What becomes of requests without credentials.
     pub anonymous: Anonymous,
     /// The authorizers that are called in turn after that of `system:masters`. Without
@@ -150,6 +148,8 @@ impl Default for Config {
             request_header: None,
             tokens: TokenFile::default(),
             service_accounts: ServiceAccountSettings::default(),
+            oidc: None,
+            token_webhook: None,
             anonymous: Anonymous::Accepted,
             authorizers: Vec::new(),
             service_cidr: "10.0.0.0/24".to_owned(),

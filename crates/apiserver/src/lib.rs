@@ -16,14 +16,15 @@ mod rbac;
 mod storage;
 mod cache;
 pub mod config;
-pub mod outbound;
 mod flow_control;
 pub mod auth;
+pub mod outbound;
 mod metrics;
 pub mod http;
 pub mod request;
 pub mod certificates;
 
-pub use config::{Anonymous, AuthorizerConfig, Config, StoreConfig, Timeouts};
+pub use auth::authentication::anonymous::Anonymous;
+pub use config::{AuthorizerConfig, Config, StoreConfig, Timeouts};
 pub use in_process::InProcessClient;
 pub use server::Server;

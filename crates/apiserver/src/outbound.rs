@@ -10,8 +10,10 @@
 
 mod client_config;
 mod connector;
+mod failure_message;
 pub(crate) mod service;
 pub mod in_process_services;
+pub mod kubeconfig;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,6 +33,7 @@ use connector::{AddressIndex, Connector};
 use tls::{Identity, Trust, pool_builder};
 
 pub(crate) use client_config::ClientConfig;
+pub(crate) use failure_message::failure_message;
 
 /// The maximum number of destinations with pooled connections. When it is exceeded, the pool that was
 /// not used for the longest time is dropped.

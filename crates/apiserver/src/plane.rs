@@ -12,7 +12,7 @@ use crate::admission::Admission;
 use crate::auth::authentication::request_header::RequestHeaderSettings;
 use crate::auth::authentication::service_account::issuer_discovery::IssuerDiscovery;
 use crate::auth::authentication::service_account::{ReferencedObject, TokenError};
-use crate::auth::authentication::{ANONYMOUS, Authenticator, User};
+use crate::auth::authentication::{ANONYMOUS, Authenticator, Refusal, User};
 use crate::auth::authorization::Authorizers;
 use crate::certificates::Authority;
 use crate::config::Timeouts;
@@ -68,30 +68,41 @@ pub(crate) struct Plane {
 }
 
 impl Plane {
-    /// The user of a request. The headers of authenticating proxies are removed.
-    pub(crate) fn authenticate(
+    /// The user of a request for `path`. The headers of authenticating proxies are removed.
+    pub(crate) async fn authenticate(
         &self,
         peer: &Peer,
         headers: &mut HeaderMap,
+        path: &str,
     ) -> Result<User, Status> {
         let Some(settings) = &self.request_header else {
-            return self.authenticate_client(peer, headers);
+            return self.authenticate_client(peer, headers, path).await;
         };
         let named = if peer.is_front_proxy { settings.user(headers)? } else { None };
         settings.remove_from(headers);
         match named {
             Some(user) => Ok(user),
-            None => self.authenticate_client(peer, headers),
+            None => self.authenticate_client(peer, headers, path).await,
         }
     }
 
     /// The user of a request that no proxy has authenticated.
-    fn authenticate_client(&self, peer: &Peer, headers: &HeaderMap) -> Result<User, Status> {
-        let now = self.storage.clock.now().seconds();
-        let lookup = |resource: &str, namespace: &str, name: &str| {
-            self.find_referenced(resource, namespace, name)
+    async fn authenticate_client(
+        &self,
+        peer: &Peer,
+        headers: &HeaderMap,
+        path: &str,
+    ) -> Result<User, Status> {
+        let authenticator = &self.authenticator;
+        let user = match self.authenticate_locally(peer, headers, path) {
+            Ok(user) => user,
+            Err(Refusal::Token { token, why }) if authenticator.remote.is_some() => {
+                let audiences = authenticator.audiences();
+                let answer = authenticator.authenticate_remotely(&token, audiences, why).await;
+                answer.map_err(|_| Status::unauthorized())?.0
+            }
+            Err(_) => return Err(Status::unauthorized()),
         };
-        let user = self.authenticator.authenticate(peer.user.as_deref(), headers, now, &lookup)?;
         // Upstream: who presents a certificate expects to be authenticated.
         if peer.has_foreign_certificate && user.name == ANONYMOUS {
             return Err(Status::unauthorized());
@@ -99,8 +110,32 @@ impl Plane {
         Ok(user)
     }
 
+    fn authenticate_locally<'a>(
+        &self,
+        peer: &Peer,
+        headers: &'a HeaderMap,
+        path: &str,
+    ) -> Result<User, Refusal<'a>> {
+        let now = self.storage.clock.now().seconds();
+        let lookup = |resource: &str, namespace: &str, name: &str| {
+            self.find_referenced(resource, namespace, name)
+        };
+        self.authenticator.authenticate(peer.user.as_deref(), headers, path, now, &lookup)
+    }
+
     /// The user of a token, and those of the `requested` audiences that the token is for.
-    pub(crate) fn authenticate_token(
+    pub(crate) async fn authenticate_token(
+        &self,
+        token: &str,
+        requested: &[String],
+    ) -> Result<(User, Vec<String>), TokenError> {
+        match self.authenticate_token_locally(token, requested) {
+            Ok(found) => Ok(found),
+            Err(why) => self.authenticator.authenticate_remotely(token, requested, why).await,
+        }
+    }
+
+    fn authenticate_token_locally(
         &self,
         token: &str,
         requested: &[String],

@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, watch};
 use crate::admission;
 use crate::admission::{Admission, PluginSelectionError, Plugins};
 use crate::auth::authentication::Authenticator;
+use crate::auth::authentication::oidc;
 use crate::auth::authentication::request_header;
 use crate::auth::authentication::service_account;
 use crate::auth::authentication::service_account::TokenSigner;
@@ -26,7 +27,7 @@ use crate::cache::watch_cache::WatchCache;
 use crate::certificates;
 use crate::certificates::Authority;
 use crate::chain::Chain;
-use crate::config::{Anonymous, AuthorizerConfig, Config, StoreConfig};
+use crate::config::{AuthorizerConfig, Config, StoreConfig};
 use crate::extensions::aggregation;
 use crate::extensions::aggregation::Aggregation;
 use crate::extensions::crd;
@@ -93,6 +94,9 @@ pub enum Error {
     /// See [`request_header::Error`].
     #[error("cannot accept authenticating proxies")]
     RequestHeader(#[from] request_header::Error),
+    /// See [`oidc::Error`].
+    #[error("cannot accept tokens of other issuers")]
+    Oidc(#[from] oidc::Error),
     /// Choose another address or port, or stop the process that uses it.
     #[error("cannot listen on {address}")]
     Bind {
@@ -398,11 +402,13 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         settings.check_overlap(&client_authorities)?;
     }
     let issuer_discovery = access::issuer_discovery(&signer, advertised);
+    let remote = access::remote_authenticators(config, &signer, &storage, &mut metrics)?;
     let authenticator = Authenticator {
         tokens: config.tokens.clone(),
-        allows_anonymous: config.anonymous == Anonymous::Accepted,
+        anonymous: config.anonymous.clone(),
         signer,
         used_secrets,
+        remote,
     };
     let chain = Arc::new_cyclic(|chain: &Weak<Chain>| {
         let loopback = LoopbackClient::new(Weak::clone(chain) as Weak<dyn Handler>);

@@ -120,6 +120,29 @@ impl Expr {
         }
     }
 
+    /// Whether this node or one below it is `operand.field` or `operand.?field`.
+    pub(crate) fn selects(&self, operand: &str, field: &str) -> bool {
+        let is_operand = |it: &Expr| matches!(&it.kind, Kind::Ident(name) if name == operand);
+        let is_selection = match &self.kind {
+            Kind::Select { operand, field: selected, .. } => {
+                is_operand(operand) && selected == field
+            }
+            Kind::Call { function, target: None, args } if function == "_?._" => {
+                let [from, selected] = args.as_slice() else { return false };
+                let is_field =
+                    matches!(&selected.kind, Kind::Literal(Literal::String(it)) if **it == *field);
+                is_operand(from) && is_field
+            }
+            _ => false,
+        };
+        if is_selection {
+            return true;
+        }
+        let mut found = false;
+        self.for_each_child(&mut |child| found = found || child.selects(operand, field));
+        found
+    }
+
     /// Calls `visit` with every child of this node.
     pub(crate) fn for_each_child<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
         match &self.kind {

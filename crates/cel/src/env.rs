@@ -95,6 +95,12 @@ impl Env {
         self.checked(source).map(|checked| checked.types[checked.expr.id].clone())
     }
 
+    /// Whether an expression has `operand.field` or `operand.?field` in it, where `operand` is a name.
+    pub fn selects(&self, source: &str, operand: &str, field: &str) -> bool {
+        let parsed = parser::parse(source, &self.library.macros);
+        parsed.is_ok_and(|it| it.expr.selects(operand, field))
+    }
+
     fn checked(&self, source: &str) -> Result<Checked, CompileErrors> {
         let errors = |issues| CompileErrors::new(source, issues);
         let parsed = parser::parse(source, &self.library.macros).map_err(errors)?;

@@ -86,6 +86,21 @@ impl Url {
         String::from_utf8_lossy(inner.unwrap_or(name))
     }
 
+    /// Whether the URL has a user name or a password.
+    pub fn has_user(&self) -> bool {
+        self.user.is_some()
+    }
+
+    /// Whether the URL has a query that is not empty.
+    pub fn has_query(&self) -> bool {
+        !self.query.is_empty()
+    }
+
+    /// Whether the URL has a fragment that is not empty.
+    pub fn has_fragment(&self) -> bool {
+        !self.fragment.is_empty()
+    }
+
     /// The port; empty if there is none.
     pub fn port(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(self.split_host().1)

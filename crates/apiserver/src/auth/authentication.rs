@@ -1,11 +1,19 @@
 //! Authentication of requests by client certificate or bearer token; others are anonymous.
+//!
+//! What the server knows itself is tried first and never waits: certificates, static tokens, tokens of
+//! service accounts. A token that it does not accept is then passed to the authenticators that may wait
+//! for other servers ([`remote`]), if there are any. The first one that accepts the token decides.
 
+pub mod anonymous;
 mod bearer;
 pub mod client_authorities;
+pub mod remote;
 pub mod json_web_token;
+pub mod oidc;
 pub mod request_header;
 pub mod service_account;
 pub mod token;
+pub mod token_webhook;
 pub mod x509;
 
 use std::borrow::Cow;
@@ -14,8 +22,10 @@ use std::collections::BTreeMap;
 use http::HeaderMap;
 use tokio::sync::mpsc;
 
+use anonymous::Anonymous;
 use machinery::field_path::quote_list;
-use machinery::{Status, Value, json, timestamp};
+use machinery::{Value, json, timestamp};
+use remote::RemoteAuthenticators;
 use service_account::{
     LegacyClaims, Lookup, ReferencedObject, TokenError, TokenSigner, UsedSecret,
 };
@@ -68,6 +78,16 @@ impl User {
         Self { name: name.to_owned(), uid: uid.to_owned(), groups, extra: BTreeMap::new() }
     }
 
+    /// Adds the group `system:authenticated` to a user whom another server has named, unless the user
+    /// has it or is anonymous. Upstream: authentication/group `AuthenticatedGroupAdder`.
+    pub(crate) fn with_authenticated_group(mut self) -> Self {
+        let has_group = self.is_in(AUTHENTICATED) || self.is_in(UNAUTHENTICATED);
+        if self.name != ANONYMOUS && !has_group {
+            self.groups.push(AUTHENTICATED.to_owned());
+        }
+        self
+    }
+
     /// The user as the `UserInfo` of reviews.
     pub(crate) fn to_info(&self) -> Value {
         let mut info = json!({"username": self.name, "groups": self.groups});
@@ -98,45 +118,77 @@ impl User {
 pub struct Authenticator {
     /// The static tokens.
     pub tokens: TokenFile,
-    /// Whether requests without credentials are accepted.
-    pub allows_anonymous: bool,
+    /// What becomes of requests without credentials.
+    pub anonymous: Anonymous,
     /// Verifies tokens of service accounts.
     pub signer: TokenSigner,
     /// Receives the secrets whose tokens are used for the first time on a day. If it is full, a later
     /// request sends the secret again.
     pub used_secrets: mpsc::Sender<UsedSecret>,
+    /// The authenticators that may wait for other servers, if there are any.
+    pub remote: Option<RemoteAuthenticators>,
+}
+
+/// A request that the server cannot authenticate itself.
+#[derive(Debug)]
+pub enum Refusal<'a> {
+    /// The request is refused.
+    Unauthorized,
+    /// The request has a token that the server does not accept. Another server may accept it, see
+    /// [`Authenticator::authenticate_remotely`].
+    Token {
+        /// The token.
+        token: Cow<'a, str>,
+        /// Why the server does not accept it.
+        why: TokenError,
+    },
 }
 
 impl Authenticator {
-    /// The user of a request. `peer` is the user of the connection's client certificate.
+    /// The user of a request for `path`. `peer` is the user of the connection's client certificate.
     ///
     /// An unknown token is an error, although requests without a token are anonymous: its sender
     /// expects to be authenticated.
-    pub fn authenticate(
+    pub fn authenticate<'a>(
         &self,
         peer: Option<&User>,
-        headers: &HeaderMap,
+        headers: &'a HeaderMap,
+        path: &str,
         now: i64,
         lookup: Lookup<'_>,
-    ) -> Result<User, Status> {
+    ) -> Result<User, Refusal<'a>> {
         if let Some(user) = peer {
             return Ok(user.clone());
         }
-        let bearer = match bearer::header(headers)? {
-            None => bearer::websocket_protocol(headers)?,
-            token => token.map(Cow::Borrowed),
+        let bearer = match bearer::header(headers) {
+            Ok(None) => bearer::websocket_protocol(headers),
+            token => token.map(|it| it.map(Cow::Borrowed)),
         };
-        let Some(token) = bearer else {
-            return if self.allows_anonymous {
+        let Some(token) = bearer.map_err(|_| Refusal::Unauthorized)? else {
+            return if self.anonymous.accepts(path) {
                 Ok(User::anonymous())
             } else {
-                Err(Status::unauthorized())
+                Err(Refusal::Unauthorized)
             };
         };
         match self.authenticate_token(&token, self.audiences(), now, lookup) {
             Ok((user, _)) => Ok(user),
-            Err(_) => Err(Status::unauthorized()),
+            Err(why) => Err(Refusal::Token { token, why }),
         }
+    }
+
+    /// The user of a token that the server does not accept itself, for the reason `why`, and those of
+    /// the `requested` audiences that the token is for. Waits for other servers, if there are any.
+    pub async fn authenticate_remotely(
+        &self,
+        token: &str,
+        requested: &[String],
+        why: TokenError,
+    ) -> Result<(User, Vec<String>), TokenError> {
+        let Some(remote) = &self.remote else { return Err(why) };
+        // Boxed, so that requests which do not wait for another server have a small future.
+        let answer = Box::pin(remote.authenticate(token, self.audiences(), requested));
+        answer.await.map_err(|also| why.and(also))
     }
 
     /// The audiences of tokens for the server itself.
@@ -144,7 +196,8 @@ impl Authenticator {
         self.signer.settings.audiences()
     }
 
-    /// The user of a token, and those of the `requested` audiences that the token is for.
+    /// The user of a token that the server accepts itself, and those of the `requested` audiences that
+    /// the token is for.
     pub fn authenticate_token(
         &self,
         token: &str,

@@ -77,11 +77,11 @@ async fn review_token(cx: &RequestContext, review: &Object) -> Result<Value, Sta
     // The cache must reflect a deletion of the object to which the token is bound.
     cx.scope.catch_up().await?;
     let requested = strings(review.get(&["spec", "audiences"]));
-    let authenticated = match requested.as_slice() {
-        [] => cx.plane.authenticate_token(token, cx.plane.authenticator.audiences()),
-        requested => cx.plane.authenticate_token(token, requested),
+    let requested = match requested.as_slice() {
+        [] => cx.plane.authenticator.audiences(),
+        requested => requested,
     };
-    Ok(match authenticated {
+    Ok(match cx.plane.authenticate_token(token, requested).await {
         Ok((user, audiences)) => {
             json!({"authenticated": true, "user": user.to_info(), "audiences": audiences})
         }

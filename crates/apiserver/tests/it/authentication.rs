@@ -2,7 +2,9 @@
 
 mod front_proxy;
 mod issuer_discovery;
+mod oidc;
 mod service_account_keys;
+mod token_webhook;
 
 use std::time::Duration;
 

@@ -82,6 +82,11 @@ impl WebhookServer {
         json!({"service": service, "caBundle": self.https.ca_bundle()})
     }
 
+    /// Names another port in configurations, where nobody listens.
+    pub(crate) fn set_port(&mut self, port: u16) {
+        self.https.address.set_port(port);
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.https.address.port()
     }

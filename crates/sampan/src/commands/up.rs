@@ -1,9 +1,11 @@
 //! `sampan up`: starts a plane, prints its URL and kubeconfig, and stops it cleanly.
 
 mod listen_address;
+mod oidc_args;
 mod request_header_args;
 mod service_account_args;
 mod start_error;
+mod token_webhook_args;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,14 +20,17 @@ use crate::output::{print_line, print_note};
 use crate::stop_signals::StopSignals;
 
 use apiserver::auth::authentication::client_authorities::ClientAuthorities;
+use apiserver::auth::authentication::oidc::OidcSettings;
 use apiserver::auth::authentication::token::TokenFile;
 use apiserver::auth::authorization::abac::PolicyFile;
 use apiserver::auth::authorization::always::{AlwaysAllow, AlwaysDeny};
 use apiserver::{Anonymous, AuthorizerConfig, Config, Server, StoreConfig};
 use cluster::{Cluster, ClusterConfig, Selection};
 use listen_address::{ListenAddress, server_url};
+use oidc_args::OidcArgs;
 use request_header_args::RequestHeaderArgs;
 use service_account_args::ServiceAccountArgs;
+use token_webhook_args::TokenWebhookArgs;
 
 const EXAMPLES: &str = "Examples:
   sampan up                                   stores its objects in the data directory
@@ -96,6 +101,10 @@ pub(crate) struct UpArgs {
     request_header: RequestHeaderArgs,
     #[command(flatten)]
     service_accounts: ServiceAccountArgs,
+    #[command(flatten)]
+    oidc: OidcArgs,
+    #[command(flatten)]
+    token_webhook: TokenWebhookArgs,
     /// Whether requests without credentials are those of the user `system:anonymous`, who may read
     /// health and version; otherwise they are refused [default: true, but false with the authorization
     /// mode `AlwaysAllow`]
@@ -239,6 +248,7 @@ fn config(args: &UpArgs) -> Result<Config> {
         Some(path) => TokenFile::read(path).map_err(start_error::explain_token_file)?,
         None => TokenFile::default(),
     };
+    let oidc = args.oidc.settings()?;
     Ok(Config {
         listen: Some(args.listen.address),
         serving_names: args.listen.serving_names(),
@@ -248,7 +258,9 @@ fn config(args: &UpArgs) -> Result<Config> {
         request_header: args.request_header.settings()?,
         tokens,
         service_accounts: args.service_accounts.settings()?,
-        anonymous: anonymous(args),
+        anonymous: anonymous(args, oidc.as_ref())?,
+        oidc,
+        token_webhook: args.token_webhook.settings()?,
         authorizers: authorizers(args)?,
         service_cidr: args.service_cidr.clone(),
         enabled_plugins: args.enable_admission_plugins.clone(),
@@ -258,14 +270,24 @@ fn config(args: &UpArgs) -> Result<Config> {
     })
 }
 
-/// Upstream: with the mode `AlwaysAllow`, requests without credentials are refused by default.
-fn anonymous(args: &UpArgs) -> Anonymous {
+/// Upstream: with the mode `AlwaysAllow`, requests without credentials are refused by default. A
+/// configuration file and the flag exclude each other.
+fn anonymous(args: &UpArgs, oidc: Option<&OidcSettings>) -> Result<Anonymous> {
+    if let Some(configured) = oidc.and_then(|it| it.configuration.anonymous.as_ref()) {
+        if args.anonymous_auth.is_some() {
+            bail!(
+                "anonymous: Forbidden: --anonymous-auth flag cannot be set when anonymous field is \
+                 configured in authentication configuration file"
+            );
+        }
+        return Ok(configured.into());
+    }
     let allows_all = args.authorization_mode.contains(&AuthorizationMode::AlwaysAllow);
-    if args.anonymous_auth.unwrap_or(!allows_all) {
+    Ok(if args.anonymous_auth.unwrap_or(!allows_all) {
         Anonymous::Accepted
     } else {
         Anonymous::Refused
-    }
+    })
 }
 
 /// The authorizers of the modes. A file of policies without the mode `ABAC` comes first.

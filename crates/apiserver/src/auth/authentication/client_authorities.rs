@@ -54,7 +54,7 @@ impl ClientAuthorities {
     }
 
     /// The certificates, in PEM.
-    pub(crate) fn bundle(&self) -> &str {
+    pub fn bundle(&self) -> &str {
         &self.bundle
     }
 

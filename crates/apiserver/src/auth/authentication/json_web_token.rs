@@ -41,6 +41,11 @@ impl<'a> JsonWebToken<'a> {
         self.header.str_at(&["kid"])
     }
 
+    /// The name of the algorithm in the header, which is not to be trusted.
+    pub(super) fn algorithm(&self) -> &str {
+        self.header.str_at(&["alg"])
+    }
+
     /// Returns whether the signature is that of the key.
     pub(super) fn verify(&self, key: &PublicKey) -> bool {
         // Extensions that the verifier must understand: none are known.

@@ -48,6 +48,19 @@ pub enum TokenError {
     Invalid(String),
 }
 
+impl TokenError {
+    /// The error of two authenticators that have both not accepted the token. Upstream: an aggregate
+    /// shows each message once.
+    pub(super) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Unknown, other) => other,
+            (one, Self::Unknown) => one,
+            (Self::Invalid(one), Self::Invalid(other)) if one == other => Self::Invalid(one),
+            (Self::Invalid(one), Self::Invalid(other)) => Self::Invalid(format!("{one}, {other}")),
+        }
+    }
+}
+
 /// Signs and verifies tokens.
 #[derive(Debug)]
 pub struct TokenSigner {

@@ -78,7 +78,7 @@ impl ServiceAccountArgs {
 }
 
 /// Parses a duration in Go's notation.
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let seconds = go_duration::parse(text).ok();
     let duration = seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
     duration.ok_or_else(|| "not a duration such as 24h or 1h30m".to_owned())

@@ -14,6 +14,7 @@ use x509_parser::public_key::PublicKey as ParsedKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
 use super::der;
+use machinery::Value;
 
 /// The algorithm of a signature, by its name in RFC 7518.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +134,41 @@ impl PublicKey {
         }
     }
 
+    /// A key of a JSON web key set, with the ID that it has there. Keys for another use than signatures
+    /// are refused.
+    pub fn from_jwk(jwk: &Value) -> Result<Self, UnusableKey> {
+        let text = |field: &str| jwk[field].as_str().unwrap_or_default();
+        let number = |field: &str| {
+            let bytes = BASE64_URL_SAFE_NO_PAD.decode(text(field).trim_end_matches('='));
+            bytes.map_err(|_| UnusableKey::Rejected(format!("{field:?} is not a number")))
+        };
+        if !matches!(text("use"), "" | "sig") {
+            return Err(UnusableKey::Rejected("it is not for signatures".to_owned()));
+        }
+        let mut key = match (text("kty"), text("crv")) {
+            ("RSA", _) => {
+                let (modulus, exponent) = (number("n")?, number("e")?);
+                let bits = significant(&modulus).len() * 8;
+                if !(2048..=8192).contains(&bits) {
+                    return Err(UnusableKey::RsaSize(bits));
+                }
+                let numbers = [der::integer(&modulus), der::integer(&exponent)];
+                let key = der::value(der::SEQUENCE, &[&numbers[0], &numbers[1]]);
+                Self::rsa(&key, &modulus, &exponent)
+            }
+            ("EC", "P-256") => {
+                Self::point(KeyKind::P256, &point(32, &number("x")?, &number("y")?))?
+            }
+            ("EC", "P-384") => {
+                Self::point(KeyKind::P384, &point(48, &number("x")?, &number("y")?))?
+            }
+            ("EC", "P-521") => return Err(UnusableKey::P521),
+            _ => return Err(UnusableKey::Kind),
+        };
+        text("kid").clone_into(&mut key.jwk.kid);
+        Ok(key)
+    }
+
     fn rsa(key: &[u8], modulus: &[u8], exponent: &[u8]) -> Self {
         let info = der::rsa_public_key_info(key);
         let number = |bytes: &[u8]| Some(BASE64_URL_SAFE_NO_PAD.encode(significant(bytes)));
@@ -208,6 +244,17 @@ fn key_id(info: &[u8]) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(digest(&SHA256, info))
 }
 
+/// A point that is not compressed. Its coordinates have `length` bytes each.
+fn point(length: usize, x: &[u8], y: &[u8]) -> Vec<u8> {
+    let mut point = vec![4];
+    for coordinate in [x, y] {
+        let coordinate = significant(coordinate);
+        point.extend(std::iter::repeat_n(0, length.saturating_sub(coordinate.len())));
+        point.extend(coordinate);
+    }
+    point
+}
+
 /// A number without leading zeros.
 fn significant(number: &[u8]) -> &[u8] {
     &number[number.iter().take_while(|it| **it == 0).count()..]
@@ -216,4 +263,45 @@ fn significant(number: &[u8]) -> &[u8] {
 /// Returns whether the identifier is at the beginning of a key, where its algorithm is named.
 pub(super) fn contains(der: &[u8], identifier: &[u8]) -> bool {
     der[..der.len().min(48)].windows(identifier.len()).any(|it| it == identifier)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machinery::json;
+
+    fn reread(name: &str) -> Result<PublicKey, UnusableKey> {
+        let path = format!("{}/tests/keys/{name}", env!("CARGO_MANIFEST_DIR"));
+        let keys = super::super::key_file::read_public_keys(path.as_ref()).unwrap();
+        let mut jwk = serde_json::to_value(&keys[0].jwk).unwrap();
+        assert_eq!(PublicKey::from_jwk(&jwk).unwrap(), keys[0], "{name}");
+        jwk["kid"] = "other".into();
+        PublicKey::from_jwk(&jwk)
+    }
+
+    #[test]
+    fn a_key_of_a_key_set_is_the_key_that_was_published() {
+        for name in ["pkcs8.pub", "sec1.pub", "p384.pub"] {
+            assert_eq!(reread(name).unwrap().id(), "other");
+        }
+    }
+
+    #[test]
+    fn keys_for_other_purposes_and_of_other_kinds_are_refused() {
+        let refused = |jwk: Value| PublicKey::from_jwk(&jwk).unwrap_err();
+        assert_eq!(refused(json!({"kty": "oct", "k": "c2VjcmV0"})), UnusableKey::Kind);
+        assert_eq!(
+            refused(json!({"kty": "RSA", "n": "AQAB", "e": "AQAB"})),
+            UnusableKey::RsaSize(24)
+        );
+        assert_eq!(refused(json!({"kty": "EC", "crv": "P-521"})), UnusableKey::P521);
+        for jwk in
+            [json!({"kty": "RSA", "use": "enc"}), json!({"kty": "EC", "crv": "P-256", "x": "!"})]
+        {
+            assert!(matches!(refused(jwk), UnusableKey::Rejected(_)));
+        }
+        let long = BASE64_URL_SAFE_NO_PAD.encode([1; 33]);
+        let jwk = json!({"kty": "EC", "crv": "P-256", "x": long, "y": long});
+        assert!(matches!(refused(jwk), UnusableKey::Rejected(_)));
+    }
 }

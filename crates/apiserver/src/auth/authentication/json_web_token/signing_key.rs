@@ -86,11 +86,7 @@ impl SigningKey {
     }
 
     /// A token with this header and payload, which are JSON.
-    pub(in crate::auth::authentication) fn sign_with_header(
-        &self,
-        header: &str,
-        payload: &str,
-    ) -> Option<String> {
+    pub fn sign_with_header(&self, header: &str, payload: &str) -> Option<String> {
         let encode = |text: &str| BASE64_URL_SAFE_NO_PAD.encode(text);
         let signed = format!("{}.{}", encode(header), encode(payload));
         let signature = match &self.pair {
