@@ -390,22 +390,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let encryption_metrics = EncryptionMetrics::new(&mut metrics);
     let cache = start_cache(config, &builtin, &store, &store_tasks).await?;
     let catalog = builtin_catalog(builtin, &cache, &service_allocator, &config.entropy);
-    let storage = Arc::new(Storage {
-        clock: config.clock.clone(),
-        entropy: config.entropy.clone(),
-        tasks,
-        offload: Offload::for_half_of_the_processors(),
-        store: Arc::<EncryptedStore>::clone(&store),
-        encryption: store,
-        cache,
-        catalog: ArcSwap::from_pointee(catalog),
-        catalog_changed: watch::Sender::new(()),
-        crds_served: watch::Sender::new(0),
-        patterns: PatternPool::default(),
-        outbound: Outbound::default(),
-        resolved_services: ResolvedServices::default(),
-        conversion: ConversionMetrics::new(&mut metrics),
-    });
+    let storage = Arc::new(storage(config, tasks, store, cache, catalog, &mut metrics));
     let front_proxy = authority.client(aggregation::FRONT_PROXY, &[], config.clock.now())?;
     let front_proxy =
         Identity { certificate: front_proxy.certificate.into(), key: front_proxy.key.into() };
@@ -458,6 +443,33 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let tracking = legacy_token_tracking::label_used_secrets(Arc::clone(&chain.plane), uses);
     chain.plane.storage.tasks.spawn("legacy-token-tracking", tracking);
     Ok(chain)
+}
+
+/// The storage of a plane, whose store and cache are open.
+fn storage(
+    config: &Config,
+    tasks: Tasks,
+    store: Arc<EncryptedStore>,
+    cache: Arc<WatchCache>,
+    catalog: Catalog,
+    metrics: &mut Registry,
+) -> Storage {
+    Storage {
+        clock: config.clock.clone(),
+        entropy: config.entropy.clone(),
+        tasks,
+        offload: Offload::for_half_of_the_processors(),
+        store: Arc::<EncryptedStore>::clone(&store),
+        encryption: store,
+        cache,
+        catalog: ArcSwap::from_pointee(catalog),
+        catalog_changed: watch::Sender::new(()),
+        crds_served: watch::Sender::new(0),
+        patterns: PatternPool::default(),
+        outbound: Outbound::default(),
+        resolved_services: ResolvedServices::default(),
+        conversion: ConversionMetrics::new(metrics),
+    }
 }
 
 /// Starts the watch cache. Its tasks stop with those of the store, since requests that finish while

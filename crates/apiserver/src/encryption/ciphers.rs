@@ -96,8 +96,8 @@ fn begin<const NONCE: usize>(prefix: &[u8], len: usize) -> (Vec<u8>, [u8; NONCE]
 
 /// AES-CBC with a key of 16, 24 or 32 bytes.
 pub(super) enum AesCbc {
-    Aes128(Aes128),
-    Aes192(Aes192),
+    Aes128(Box<Aes128>),
+    Aes192(Box<Aes192>),
     Aes256(Box<Aes256>),
 }
 
@@ -105,8 +105,8 @@ impl AesCbc {
     /// None if the key has another size.
     pub(super) fn new(key: &[u8]) -> Option<Self> {
         Some(match key.len() {
-            16 => Self::Aes128(Aes128::new_from_slice(key).ok()?),
-            24 => Self::Aes192(Aes192::new_from_slice(key).ok()?),
+            16 => Self::Aes128(Box::new(Aes128::new_from_slice(key).ok()?)),
+            24 => Self::Aes192(Box::new(Aes192::new_from_slice(key).ok()?)),
             32 => Self::Aes256(Box::new(Aes256::new_from_slice(key).ok()?)),
             _ => return None,
         })
@@ -119,8 +119,8 @@ impl AesCbc {
         sealed.resize(start + data.len() / BLOCK * BLOCK + BLOCK, 0);
         let buffer = &mut sealed[start..];
         match self {
-            Self::Aes128(aes) => encrypt_cbc(aes, &iv, buffer, data.len()),
-            Self::Aes192(aes) => encrypt_cbc(aes, &iv, buffer, data.len()),
+            Self::Aes128(aes) => encrypt_cbc(&**aes, &iv, buffer, data.len()),
+            Self::Aes192(aes) => encrypt_cbc(&**aes, &iv, buffer, data.len()),
             Self::Aes256(aes) => encrypt_cbc(&**aes, &iv, buffer, data.len()),
         }
         sealed
@@ -133,8 +133,8 @@ impl AesCbc {
         }
         let mut opened = data.to_vec();
         match self {
-            Self::Aes128(aes) => decrypt_cbc(aes, iv, &mut opened),
-            Self::Aes192(aes) => decrypt_cbc(aes, iv, &mut opened),
+            Self::Aes128(aes) => decrypt_cbc(&**aes, iv, &mut opened),
+            Self::Aes192(aes) => decrypt_cbc(&**aes, iv, &mut opened),
             Self::Aes256(aes) => decrypt_cbc(&**aes, iv, &mut opened),
         }
         remove_padding(opened)

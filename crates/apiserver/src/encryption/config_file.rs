@@ -2,7 +2,8 @@
 //! `apiserver.config.k8s.io/v1`, with kube-apiserver's rules and messages.
 //!
 //! Errors never show values of the file beside names of resources, keys and plugins: a key may be in
-//! the wrong place. Upstream: apis/apiserver/validation/validation_encryption.go.
+//! the wrong place. Upstream:
+//! `apis/apiserver/validation/validation_encryption.go`.
 
 mod fields;
 
@@ -78,7 +79,7 @@ pub(super) struct KmsConfig {
     pub(super) timeout: Duration,
 }
 
-/// The bytes of the file. Warns if other users can read it.
+/// The bytes of the file.
 pub(super) fn read(path: &FilePath) -> Result<Vec<u8>, Error> {
     let read_error = |source| Error::Read { path: path.to_owned(), source };
     let bytes = std::fs::read(path).map_err(read_error)?;
@@ -86,12 +87,12 @@ pub(super) fn read(path: &FilePath) -> Result<Vec<u8>, Error> {
         let why = "it is empty".to_owned();
         return Err(Error::Invalid { path: path.to_owned(), why });
     }
-    warn_about_mode(path);
     Ok(bytes)
 }
 
+/// Warns if other users can read the file.
 #[cfg(unix)]
-fn warn_about_mode(path: &FilePath) {
+pub(super) fn warn_about_mode(path: &FilePath) {
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(path).map(|it| it.permissions().mode());
     if mode.is_ok_and(|it| it & 0o077 != 0) {
@@ -102,8 +103,9 @@ fn warn_about_mode(path: &FilePath) {
     }
 }
 
+/// Other systems have no mode.
 #[cfg(not(unix))]
-fn warn_about_mode(_: &FilePath) {}
+pub(super) fn warn_about_mode(_: &FilePath) {}
 
 /// The rules of a file, or what is wrong with it.
 pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Rule>, String> {
@@ -268,16 +270,15 @@ impl Parser {
                 self.errors.invalid(&path, "REDACTED", "secrets must be base64 encoded");
                 continue;
             };
-            match cipher(&bytes) {
-                Some(cipher) => named.push(NamedKey { name: name.to_owned(), cipher }),
-                None => {
-                    let len = bytes.len();
-                    let why = format!(
-                        "secret is not of the expected length, got {len}, expected one of {sizes}"
-                    );
-                    self.errors.invalid(&path, "REDACTED", &why);
-                }
-            }
+            let Some(cipher) = cipher(&bytes) else {
+                let why = format!(
+                    "secret is not of the expected length, got {}, expected one of {sizes}",
+                    bytes.len()
+                );
+                self.errors.invalid(&path, "REDACTED", &why);
+                continue;
+            };
+            named.push(NamedKey { name: name.to_owned(), cipher });
         }
         named
     }

@@ -153,6 +153,7 @@ fn load(
 ) -> Result<Transformers, Error> {
     let invalid = |why| Error::Invalid { path: settings.path.clone(), why };
     let rules = config_file::parse(bytes).map_err(invalid)?;
+    config_file::warn_about_mode(&settings.path);
     let Services { clock, entropy, tasks, changed } = services;
     let plugin = |config| KmsProvider::start(config, clock, entropy, tasks, changed);
     Transformers::new(rules, plugin).map_err(invalid)

@@ -20,7 +20,6 @@ pub(crate) fn of_store(group_resource: &GroupResource, name: &str, error: &Error
         // The store logs the beginning and the end of this state.
         Error::OverQuota { .. } => Status::internal(error.to_string()),
         Error::Full => Status::internal(format!("{error}. {FULL}")),
-        Error::Transform(why) => Status::internal(why),
         Error::Closed => Status::unavailable("the server is shutting down"),
         other => {
             tracing::error!(error = %message_with_causes(other), %group_resource, name, "a store operation failed");

@@ -87,7 +87,7 @@ async fn without_the_setting_the_file_is_read_once() {
     let plane = disk.start_with(&for_secrets(&[provider("aesgcm", &[key("key1", 1)])])).await;
     disk.configure(&for_secrets(&[provider("aesgcm", &[key("key2", 2)])]));
     for _ in 0..10 {
-        plane.advance(Duration::from_secs(60));
+        plane.advance(Duration::from_mins(1));
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     plane.create(SECRETS, &secret("a")).await;

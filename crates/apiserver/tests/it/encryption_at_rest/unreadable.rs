@@ -1,8 +1,13 @@
 //! Objects that cannot be decrypted.
 
+use std::sync::Arc;
+
 use super::{Disk, SECRETS, for_secrets, identity, key, provider, secret};
 use crate::objects::{CONFIG_MAPS, config_map};
+use keel::{Clock, Tasks};
 use machinery::{Value, json};
+use store::{Expect, Memory, Options, Store};
+use testenv::{START, TestEnv};
 
 const OTHER_SECRETS: &str = "/api/v1/namespaces/kube-system/secrets";
 
@@ -88,4 +93,58 @@ async fn plaintext_is_refused_unless_identity_is_a_provider() {
     let why = "Internal error occurred: no matching prefix found";
     assert_eq!((code, message(&status)), (500, why));
     plane.stop().await.unwrap();
+}
+
+/// A plane in memory, its store, and the tasks of the store.
+async fn plane_in_memory() -> (TestEnv, Arc<dyn Store>, Tasks) {
+    let (clock, tasks) = (Clock::manual(START), Tasks::new());
+    let store: Arc<dyn Store> = Memory::open(Options::default(), &clock, &tasks);
+    let plane = TestEnv::builder().clock(clock).store(Arc::clone(&store)).start().await;
+    (plane, store, tasks)
+}
+
+#[tokio::test]
+async fn a_watch_does_not_report_an_object_that_becomes_unreadable_as_deleted() {
+    let (plane, store, _tasks) = plane_in_memory().await;
+    let created = plane.create(SECRETS, &secret("a")).await;
+    let from = created["metadata"]["resourceVersion"].as_str().unwrap();
+    let mut watch = plane.watch(&format!("{SECRETS}?watch=1&resourceVersion={from}")).await;
+    let key = "/registry/secrets/default/a";
+    let value = "k8s:enc:aesgcm:v1:other-plane:…";
+    store.put(key, value.into(), Expect::Any, None).await.unwrap();
+    let error = watch.expect("ERROR").await;
+    assert_eq!((&error["code"], &error["reason"]), (&json!(410), &json!("Expired")));
+    let (code, status) = plane.get(SECRETS).await;
+    assert_eq!(
+        (code, message(&status)),
+        (
+            500,
+            "Internal error occurred: unable to transform key \"/registry/secrets/default/a\": identity transformer tried to read encrypted data"
+        )
+    );
+    // The deletion by the other plane ends it.
+    store.delete(key, Expect::Any).await.unwrap();
+    assert_eq!(plane.read(SECRETS).await["items"], json!([]));
+}
+
+#[tokio::test]
+async fn admission_does_not_go_on_without_its_configuration() {
+    const GROUP: &str = "/registry/admissionregistration.k8s.io";
+    for resource in [
+        "validatingwebhookconfigurations",
+        "mutatingwebhookconfigurations",
+        "validatingadmissionpolicybindings",
+    ] {
+        let (plane, store, _tasks) = plane_in_memory().await;
+        plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+        let keys = [format!("/registry/{resource}/a"), format!("{GROUP}/{resource}/a")];
+        for key in keys {
+            let value = "k8s:enc:aesgcm:v1:lost:…";
+            store.put(&key, value.into(), Expect::Any, None).await.unwrap();
+        }
+        plane.read(CONFIG_MAPS).await;
+        let (code, status) = plane.post(CONFIG_MAPS, &config_map("b", &json!({}))).await;
+        assert_eq!(code, 500, "{resource}: {status}");
+        assert!(message(&status).contains("unable to transform key"), "{resource}: {status}");
+    }
 }
