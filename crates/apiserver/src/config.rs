@@ -13,6 +13,7 @@ use crate::auth::authentication::service_account::ServiceAccountSettings;
 use crate::auth::authentication::token::TokenFile;
 use crate::auth::authentication::token_webhook::TokenWebhookSettings;
 use crate::auth::authorization::Authorizer;
+use crate::encryption::EncryptionSettings;
 use crate::outbound::in_process_services::InProcessServices;
 use keel::{Clock, Entropy};
 
@@ -83,6 +84,8 @@ pub struct Config {
     pub serving_names: Vec<String>,
     /// The store of the objects.
     pub store: StoreConfig,
+    /// Encrypts stored objects, if there are settings for it.
+    pub encryption: Option<EncryptionSettings>,
     /// The maximum total size of all stored objects, which are in memory, in bytes.
     pub quota_bytes: usize,
     /// The authorities whose client certificates are accepted, besides that of the plane.
@@ -143,6 +146,7 @@ impl Default for Config {
             advertise_address: None,
             serving_names: Vec::new(),
             store: StoreConfig::Memory,
+            encryption: None,
             quota_bytes: store::Options::default().quota_bytes,
             client_authorities: ClientAuthorities::default(),
             request_header: None,

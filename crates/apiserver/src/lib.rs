@@ -16,6 +16,7 @@ mod rbac;
 mod storage;
 mod cache;
 pub mod config;
+pub mod encryption;
 mod flow_control;
 pub mod auth;
 pub mod outbound;

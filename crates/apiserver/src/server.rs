@@ -1,6 +1,7 @@
 //! [`Server`]: starts and stops a plane.
 
 mod access;
+mod follow_encryption;
 pub mod bootstrap;
 pub mod signing_keys;
 
@@ -28,6 +29,7 @@ use crate::certificates;
 use crate::certificates::Authority;
 use crate::chain::Chain;
 use crate::config::{AuthorizerConfig, Config, StoreConfig};
+use crate::encryption::{EncryptedStore, Encryption, EncryptionMetrics, config_file};
 use crate::extensions::aggregation;
 use crate::extensions::aggregation::Aggregation;
 use crate::extensions::crd;
@@ -85,6 +87,9 @@ pub enum Error {
     /// The cause explains what to do about the data directory.
     #[error("cannot open the store")]
     Store(#[from] store::Error),
+    /// See [`config_file::Error`].
+    #[error("cannot set up encryption at rest")]
+    Encryption(#[from] config_file::Error),
     /// See [`certificates::Error`].
     #[error("cannot set up certificates")]
     Certificates(#[from] certificates::Error),
@@ -156,6 +161,15 @@ impl Server {
             config.require_service_accounts,
         )?;
         let mut builtin = kinds::table::builtin();
+        let (tasks, store_tasks) = (Tasks::new(), Tasks::new());
+        let encryption = Encryption::start(
+            config.encryption.as_ref(),
+            &builtin,
+            &config.clock,
+            &config.entropy,
+            &store_tasks,
+        )
+        .await?;
         RuntimeConfig::parse(&config.runtime_config)?.apply(&mut builtin)?;
         let service_allocator = ServiceAllocator::new(&config.service_cidr)?;
         kubernetes_endpoints::check_address(config.advertise_address)?;
@@ -164,10 +178,10 @@ impl Server {
             None => None,
         };
         let address = listener.as_ref().and_then(|it| it.local_addr().ok());
-        let (tasks, store_tasks) = (Tasks::new(), Tasks::new());
-        let store = open_store(&config, &store_tasks)?;
+        let store = encryption.wrap(open_store(&config, &store_tasks)?);
         let parts = PlaneParts {
             store: Arc::clone(&store),
+            encryption,
             store_tasks: store_tasks.clone(),
             tasks: tasks.clone(),
             plugins,
@@ -192,7 +206,7 @@ impl Server {
                 Ok(Self { chain, address, store_tasks })
             }
             Err(error) => {
-                if let Err(unclean) = close(&tasks, &store, &store_tasks).await {
+                if let Err(unclean) = close(&tasks, &*store, &store_tasks).await {
                     tracing::warn!(%unclean, "a plane that did not start did not stop in time");
                 }
                 Err(error)
@@ -286,8 +300,8 @@ impl Server {
 
     /// Waits for requests in progress, then stops all tasks, and the store last.
     pub async fn stop(self) -> Result<(), UncleanStop> {
-        close(&self.chain.plane.storage.tasks, &self.chain.plane.storage.store, &self.store_tasks)
-            .await
+        let storage = &self.chain.plane.storage;
+        close(&storage.tasks, &*storage.store, &self.store_tasks).await
     }
 }
 
@@ -302,11 +316,7 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
 }
 
 /// Stops the tasks of a plane, closes its store, and stops the store's tasks.
-async fn close(
-    tasks: &Tasks,
-    store: &Arc<dyn Store>,
-    store_tasks: &Tasks,
-) -> Result<(), UncleanStop> {
+async fn close(tasks: &Tasks, store: &dyn Store, store_tasks: &Tasks) -> Result<(), UncleanStop> {
     let stopped = tasks.stop(STOP_TIMEOUT).await;
     if let Err(error) = store.close().await {
         tracing::error!(error = error.with_causes(), "cannot close the store");
@@ -357,7 +367,8 @@ fn generate_keys(config: &Config) -> Result<Keys, Error> {
 
 /// The components of a plane, besides its configuration and keys.
 struct PlaneParts {
-    store: Arc<dyn Store>,
+    store: Arc<EncryptedStore>,
+    encryption: Encryption,
     store_tasks: Tasks,
     tasks: Tasks,
     plugins: Plugins,
@@ -369,26 +380,21 @@ struct PlaneParts {
 /// Creates a plane and its initial objects. It does not listen yet.
 async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<Arc<Chain>, Error> {
     let Keys { authority, signer } = keys;
-    let PlaneParts { store, store_tasks, tasks, plugins, builtin, service_allocator, advertised } =
-        parts;
+    let PlaneParts {
+        store,
+        encryption,
+        store_tasks,
+        tasks,
+        plugins,
+        builtin,
+        service_allocator,
+        advertised,
+    } = parts;
     let mut metrics = Registry::default();
+    let encryption_metrics = EncryptionMetrics::new(&mut metrics);
     let cache = start_cache(config, &builtin, &store, &store_tasks).await?;
     let catalog = builtin_catalog(builtin, &cache, &service_allocator, &config.entropy);
-    let storage = Arc::new(Storage {
-        clock: config.clock.clone(),
-        entropy: config.entropy.clone(),
-        tasks,
-        offload: Offload::for_half_of_the_processors(),
-        store,
-        cache,
-        catalog: ArcSwap::from_pointee(catalog),
-        catalog_changed: watch::Sender::new(()),
-        crds_served: watch::Sender::new(0),
-        patterns: PatternPool::default(),
-        outbound: Outbound::default(),
-        resolved_services: ResolvedServices::default(),
-        conversion: ConversionMetrics::new(&mut metrics),
-    });
+    let storage = Arc::new(storage(config, tasks, store, cache, catalog, &mut metrics));
     let front_proxy = authority.client(aggregation::FRONT_PROXY, &[], config.clock.now())?;
     let front_proxy =
         Identity { certificate: front_proxy.certificate.into(), key: front_proxy.key.into() };
@@ -438,10 +444,38 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         };
         Chain { plane: Arc::new(plane) }
     });
+    follow_encryption::spawn(&chain.plane, encryption, encryption_metrics, &store_tasks);
     start_tasks(&chain.plane, config).await?;
     let tracking = legacy_token_tracking::label_used_secrets(Arc::clone(&chain.plane), uses);
     chain.plane.storage.tasks.spawn("legacy-token-tracking", tracking);
     Ok(chain)
+}
+
+/// The storage of a plane, whose store and cache are open.
+fn storage(
+    config: &Config,
+    tasks: Tasks,
+    store: Arc<EncryptedStore>,
+    cache: Arc<WatchCache>,
+    catalog: Catalog,
+    metrics: &mut Registry,
+) -> Storage {
+    Storage {
+        clock: config.clock.clone(),
+        entropy: config.entropy.clone(),
+        tasks,
+        offload: Offload::for_half_of_the_processors(),
+        store: Arc::<EncryptedStore>::clone(&store),
+        encryption: store,
+        cache,
+        catalog: ArcSwap::from_pointee(catalog),
+        catalog_changed: watch::Sender::new(()),
+        crds_served: watch::Sender::new(0),
+        patterns: PatternPool::default(),
+        outbound: Outbound::default(),
+        resolved_services: ResolvedServices::default(),
+        conversion: ConversionMetrics::new(metrics),
+    }
 }
 
 /// Starts the watch cache. Its tasks stop with those of the store, since requests that finish while
@@ -449,11 +483,12 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
 async fn start_cache(
     config: &Config,
     builtin: &[Resource],
-    store: &Arc<dyn Store>,
+    store: &Arc<EncryptedStore>,
     tasks: &Tasks,
 ) -> Result<Arc<WatchCache>, Error> {
     let prefixes: Vec<String> = builtin.iter().map(|it| it.prefix.clone()).collect();
-    Ok(WatchCache::start(Arc::clone(store), &prefixes, &config.clock, tasks).await?)
+    let store = Arc::<EncryptedStore>::clone(store);
+    Ok(WatchCache::start(store, &prefixes, &config.clock, tasks).await?)
 }
 
 /// The built-in resources, with their hooks.

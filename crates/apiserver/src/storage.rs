@@ -9,6 +9,7 @@ pub(crate) mod creations;
 pub(crate) mod documents;
 pub(crate) mod conversion;
 pub(crate) mod service_resolver;
+pub(crate) mod unreadable_error;
 pub(crate) mod snapshot_value;
 pub(crate) mod parsed_objects;
 
@@ -18,6 +19,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
 use crate::cache::watch_cache::WatchCache;
+use crate::encryption::EncryptedStore;
 use crate::outbound::Outbound;
 use catalog::Catalog;
 use conversion::ConversionMetrics;
@@ -36,8 +38,10 @@ pub(crate) struct Storage {
     pub tasks: Tasks,
     /// Runs long computations outside of the async workers.
     pub offload: Offload,
-    /// Holds all objects as bytes.
+    /// Holds all objects as bytes, which are encrypted as configured.
     pub store: Arc<dyn Store>,
+    /// The same store, which knows whether a value is encrypted as it should be.
+    pub encryption: Arc<EncryptedStore>,
     /// Mirrors the store; all reads come from it.
     pub cache: Arc<WatchCache>,
     /// The resources that are served now.

@@ -49,6 +49,9 @@ pub enum Error {
         /// The largest allowed size.
         limit: usize,
     },
+    /// A layer above the backend cannot transform the value: nothing was written.
+    #[error("{0}")]
+    Transform(Arc<str>),
     /// Try again later: the store cannot be reached, or does not answer in time. A write may have
     /// happened.
     #[error("the store is unavailable")]

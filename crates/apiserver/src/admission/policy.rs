@@ -93,8 +93,8 @@ async fn evaluate_validating_policies(
     object: Option<&Object>,
 ) -> Result<(), Status> {
     let (policies, storage) = (&attributes.admission.policies, &attributes.scope.storage);
-    let bindings = policies.validating_bindings.current(storage);
-    let policies = policies.validating.current(storage);
+    let bindings = policies.validating_bindings.complete(storage)?;
+    let policies = policies.validating.complete(storage)?;
     let mut decisions = PolicyDecisions::new(attributes, object);
     for (name, bindings) in bindings.iter() {
         // A binding may exist before its policy.
@@ -115,8 +115,8 @@ pub(super) async fn mutate(
     if policies.mutating_bindings.has_no_objects(storage) {
         return Ok(false);
     }
-    let bindings = policies.mutating_bindings.current(storage);
-    let policies = policies.mutating.current(storage);
+    let bindings = policies.mutating_bindings.complete(storage)?;
+    let policies = policies.mutating.complete(storage)?;
     Box::pin(mutating::mutate_all(&policies, &bindings, attributes, object, reinvocation)).await
 }
 

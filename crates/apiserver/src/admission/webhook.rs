@@ -65,8 +65,8 @@ pub(super) async fn mutate(
     reinvocation: &mut WebhookReinvokeContext,
 ) -> Result<(), Status> {
     let scope = attributes.scope;
-    let webhooks =
-        reinvocation.webhooks(|| attributes.admission.webhooks.mutating.current(&scope.storage));
+    let current = attributes.admission.webhooks.mutating.complete(&scope.storage)?;
+    let webhooks = reinvocation.webhooks(|| current);
     if webhooks.is_empty() {
         return Ok(());
     }
@@ -116,7 +116,7 @@ pub(super) async fn validate(
     object: Option<&Object>,
 ) -> Result<(), Status> {
     let scope = attributes.scope;
-    let webhooks = attributes.admission.webhooks.validating.current(&scope.storage);
+    let webhooks = attributes.admission.webhooks.validating.complete(&scope.storage)?;
     if webhooks.is_empty() {
         return Ok(());
     }

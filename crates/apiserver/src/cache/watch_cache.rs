@@ -20,6 +20,7 @@ mod resource_cache;
 mod retained_snapshots;
 mod snapshot;
 mod subscription;
+mod unreadable_objects;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -221,6 +222,20 @@ impl WatchCache {
             // The cache is being removed. Another one replaces it after the removal.
             drop(self.lock_removals());
         }
+    }
+
+    /// Reads the objects that cannot be decrypted again: a key or a plugin may have been added.
+    pub(crate) async fn retry_unreadable(&self) -> Result<(), Error> {
+        let caches = self.caches.load_full();
+        for cache in caches.values().filter(|it| it.has_unreadable()) {
+            for key in cache.snapshot().unreadable.keys() {
+                if let Some(record) = self.store.get(key).await? {
+                    cache.repair(&record);
+                }
+            }
+            cache.wake();
+        }
+        Ok(())
     }
 
     /// Reduces the largest histories until all of them together are within their limit.

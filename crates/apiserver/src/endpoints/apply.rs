@@ -26,7 +26,7 @@ pub(crate) async fn apply(
     let force = if cx.query.flag("force") { Force::Yes } else { Force::No };
     let config = ApplyConfiguration::read(body, options.field_validation())?;
     cx.scope.catch_up().await?;
-    let missing = cx.scope.served.cache.get(&cx.scope.key()).is_none();
+    let missing = !cx.scope.served.cache.contains(&cx.scope.key());
     if missing && cx.scope.path.subresource.is_empty() {
         return create(cx, &config, force, &options).await;
     }

@@ -101,7 +101,7 @@ impl RequestContext {
 
     /// The named object in the cache, if the client may see it.
     pub(crate) fn find(&self) -> Result<Arc<Entry>, Status> {
-        let found = self.scope.served.cache.get(&self.scope.key());
+        let found = self.scope.find(&self.scope.key())?;
         found
             .filter(|it| !it.uninitialized || self.includes_uninitialized())
             .ok_or_else(|| self.scope.not_found())

@@ -16,6 +16,7 @@ use crate::http::body::Body;
 use crate::http::negotiation::Representation;
 use crate::registry::conversion;
 use crate::request::options::{parse_i64, parse_revision};
+use crate::storage::unreadable_error;
 use machinery::{ErrorList, GroupKind, Path, Status, Value, json};
 
 /// Responds with the selected objects.
@@ -37,6 +38,7 @@ pub(super) async fn select_page(cx: &RequestContext) -> Result<(Value, Vec<Arc<E
     number("timeoutSeconds")?;
     let mut limit = usize::try_from(number("limit")?).unwrap_or(0);
     let view = view(cx, &selection, limit).await?;
+    unreadable_error::check_list(&view.snapshot, &selection.prefix)?;
     // Upstream: with resourceVersion 0 the list comes from the cache, and the limit is ignored.
     if cx.query.text("resourceVersion") == "0" && cx.query.text("continue").is_empty() {
         limit = 0;

@@ -47,7 +47,7 @@ pub(crate) async fn update(
 
 async fn is_missing(cx: &RequestContext) -> bool {
     cx.scope.storage.cache.catch_up().await.is_ok()
-        && cx.scope.served.cache.get(&cx.scope.key()).is_none()
+        && !cx.scope.served.cache.contains(&cx.scope.key())
 }
 
 /// Fails unless the name in the body is the name in the path.

@@ -39,6 +39,7 @@ use crate::plane::Plane;
 use crate::registry::conversion::ConvertedChange;
 use crate::request::options::parse_i64;
 use crate::storage::catalog::ServedResource;
+use crate::storage::unreadable_error;
 use converted_changes::PendingConversion;
 use event::Encoder;
 use event_form::EventForm;
@@ -156,6 +157,7 @@ impl Watcher {
         let bookmarks = cx.query.flag("allowWatchBookmarks");
         let changed = cx.scope.served.cache.subscribe();
         let applied = cx.scope.storage.cache.applied();
+        unreadable_error::check_list(&cx.scope.served.cache.snapshot(), &selection.prefix)?;
         let (initial, cursor) = if start.initial {
             let snapshot = cx.scope.served.cache.snapshot();
             let selected = selection.selected(&cx, &snapshot).await?;

@@ -45,7 +45,7 @@ pub(crate) async fn delete(
     let key = scope.served.key(namespace, name);
     let of_store = |error: Error| errors::of_store(&scope.group_resource(), name, &error);
     scope.storage.cache.catch_up().await.map_err(of_store)?;
-    let mut current = scope.served.cache.get(&key);
+    let mut current = scope.find(&key)?;
     loop {
         let Some(entry) = current else {
             return Err(Status::not_found(&scope.group_resource(), name));

@@ -7,12 +7,14 @@ use tokio::time::Instant;
 
 use super::pending_writes::PendingWrites;
 use crate::auth::authentication::User;
+use crate::cache::watch_cache::Entry;
 use crate::flow_control::SeatHandle;
 use crate::registry::errors;
 use crate::request::warnings::Warnings;
 use crate::request::{ResourcePath, Verb};
 use crate::storage::Storage;
 use crate::storage::catalog::ServedResource;
+use crate::storage::unreadable_error;
 use machinery::{ErrorList, GroupResource, Status, Value};
 use types::Resource;
 use types::resource::Version;
@@ -137,6 +139,14 @@ impl RequestScope {
     pub(crate) async fn catch_up(&self) -> Result<(), Status> {
         let caught_up = self.storage.cache.catch_up().await;
         caught_up.map_err(|error| errors::of_store(&self.group_resource(), &self.path.name, &error))
+    }
+
+    /// The object at `key`, if it is stored. Fails if it cannot be decrypted.
+    pub(crate) fn find(&self, key: &str) -> Result<Option<Arc<Entry>>, Status> {
+        if let Some(entry) = self.served.cache.get(key) {
+            return Ok(Some(entry));
+        }
+        unreadable_error::check_object(&self.served.cache.snapshot(), key).map(|()| None)
     }
 
     /// Records an empty list or map that the client sent.

@@ -84,7 +84,7 @@ pub(crate) async fn update(
     let name = &scope.path.name;
     let of_store = |error: Error| errors::of_store(&scope.group_resource(), name, &error);
     scope.storage.cache.catch_up().await.map_err(of_store)?;
-    let mut current = scope.served.cache.get(&key);
+    let mut current = scope.find(&key)?;
     for _ in 0..MAX_ATTEMPTS {
         let Some(entry) = current else { return Err(scope.not_found()) };
         let (new, reservation) = updated_object(scope, &entry, &request).await?;
@@ -101,7 +101,11 @@ pub(crate) async fn update(
         let has_failed = initializers::failure(&new).is_some();
         let new = conversion::to_storage(scope, new).await?;
         let bytes = stored_bytes_within_limit(scope, &new)?;
-        if entry.has_bytes(&bytes) {
+        // Upstream: an object that would be encrypted in another way now is written again.
+        if entry.has_bytes(&bytes)
+            && (request.dry_run
+                || !scope.storage.encryption.is_stale(&key).await.map_err(of_store)?)
+        {
             return Ok(WriteOutcome::Stored(entry));
         }
         if request.dry_run {

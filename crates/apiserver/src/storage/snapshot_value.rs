@@ -9,7 +9,8 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwapOption;
 
 use crate::cache::watch_cache::{ResourceCache, Snapshot};
-use crate::storage::Storage;
+use crate::storage::{Storage, unreadable_error};
+use machinery::Status;
 
 /// See the [module documentation](self).
 pub(crate) struct SnapshotValue<T> {
@@ -50,6 +51,13 @@ impl<T> SnapshotValue<T> {
         self.computed
             .store(Some(Arc::new(ComputedValue { snapshot: now, value: Arc::clone(&value) })));
         value
+    }
+
+    /// The value for the current objects. Fails if one of them cannot be decrypted: admission must not
+    /// go on without it.
+    pub(crate) fn complete(&self, storage: &Storage) -> Result<Arc<T>, Status> {
+        unreadable_error::check_list(&self.cache(storage).snapshot(), "")?;
+        Ok(self.current(storage))
     }
 
     /// Whether the resource has no objects.

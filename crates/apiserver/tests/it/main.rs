@@ -19,6 +19,7 @@ mod selectable_fields;
 mod watch;
 mod unread_watches;
 mod real_clock;
+mod encryption_at_rest;
 mod faulty_store;
 mod store_faults;
 mod store_connection;

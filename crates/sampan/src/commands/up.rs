@@ -1,5 +1,6 @@
 //! `sampan up`: starts a plane, prints its URL and kubeconfig, and stops it cleanly.
 
+mod encryption_args;
 mod listen_address;
 mod oidc_args;
 mod request_header_args;
@@ -26,6 +27,7 @@ use apiserver::auth::authorization::abac::PolicyFile;
 use apiserver::auth::authorization::always::{AlwaysAllow, AlwaysDeny};
 use apiserver::{Anonymous, AuthorizerConfig, Config, Server, StoreConfig};
 use cluster::{Cluster, ClusterConfig, Selection};
+use encryption_args::EncryptionArgs;
 use listen_address::{ListenAddress, server_url};
 use oidc_args::OidcArgs;
 use request_header_args::RequestHeaderArgs;
@@ -97,6 +99,8 @@ pub(crate) struct UpArgs {
     /// File of bearer tokens, with one `token,user,uid,"group1,group2"` per line
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+    #[command(flatten)]
+    encryption: EncryptionArgs,
     #[command(flatten)]
     request_header: RequestHeaderArgs,
     #[command(flatten)]
@@ -253,6 +257,7 @@ fn config(args: &UpArgs) -> Result<Config> {
         listen: Some(args.listen.address),
         serving_names: args.listen.serving_names(),
         store,
+        encryption: args.encryption.settings(),
         quota_bytes: args.quota_backend_bytes.unwrap_or_else(|| memory_limit::bytes() / 6),
         client_authorities,
         request_header: args.request_header.settings()?,

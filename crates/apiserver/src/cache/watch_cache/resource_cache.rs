@@ -17,6 +17,7 @@ use super::entry::Entry;
 use super::retained_snapshots::RetainedSnapshots;
 use super::snapshot::{Snapshot, SnapshotEntry};
 use super::subscription::{Subscription, WakerSet};
+use super::unreadable_objects::{UnreadableObject, UnreadableObjects};
 use store::{Event, Record, Revision};
 
 /// The number of passes, without the lock, over objects that have changed during a rewrite.
@@ -70,13 +71,17 @@ impl ResourceCache {
 
     /// Loads all records at the start, before the first read.
     pub(crate) fn load(&self, records: &[Arc<Record>]) {
+        let unreadable = UnreadableObjects::among(records);
+        self.log_unreadable(&unreadable);
         let entries = records
             .iter()
+            .filter(|it| unreadable.get(&it.key).is_none())
             .map(|it| Arc::new(Entry::of(it, self.prefix.len())))
             .map(|it| (Arc::clone(&it.key), SnapshotEntry::from(it)))
             .collect();
         let revision = self.snapshot.load().revision;
-        self.snapshot.store(Arc::new(Snapshot::of(entries, revision)));
+        let loaded = Snapshot { unreadable, ..Snapshot::of(entries, revision) };
+        self.snapshot.store(Arc::new(loaded));
     }
 
     /// Finishes the load: the records are those at `revision`, and the events after `floor` follow.
@@ -90,8 +95,11 @@ impl ResourceCache {
     pub(crate) fn replace(&self, records: &[Arc<Record>], revision: Revision) {
         let mut state = self.lock();
         let before = self.snapshot.load();
+        let unreadable = UnreadableObjects::among(records);
+        self.log_unreadable(&unreadable);
         let entries = records
             .iter()
+            .filter(|it| unreadable.get(&it.key).is_none())
             .map(|record| match before.entries.get(&record.key) {
                 // An unchanged object keeps its entry, which may have the defaults of a newer schema.
                 Some(snapshot_entry) if snapshot_entry.revision == record.modified => {
@@ -101,7 +109,8 @@ impl ResourceCache {
             })
             .map(|snapshot_entry| (Arc::clone(&snapshot_entry.key), snapshot_entry))
             .collect();
-        let next = Snapshot { rewrites: before.rewrites, ..Snapshot::of(entries, revision) };
+        let next =
+            Snapshot { rewrites: before.rewrites, unreadable, ..Snapshot::of(entries, revision) };
         state.compact_log(revision);
         state.log.set_floor(revision);
         // The replaced objects, whose events were lost, may be in retained snapshots.
@@ -125,18 +134,67 @@ impl ResourceCache {
             (Some(record), Some(entry)) if entry.revision == record.modified => {
                 Some(Arc::clone(&entry.entry))
             }
-            (Some(record), _) => Some(Arc::new(Entry::of(record, self.prefix.len()))),
+            (Some(record), _) => self.entry_of(record),
         };
-        let new = event.new.as_ref().map(|it| Arc::new(Entry::of(it, self.prefix.len())));
+        let new = event.new.as_ref().and_then(|it| self.entry_of(it));
+        let unreadable = event.new.as_ref().and_then(|it| UnreadableObject::of(it));
+        let is_unreadable = unreadable.is_some();
         if event.revision > snapshot.revision {
             let mut next = Snapshot::clone(&snapshot);
             next.exchange(&event.key, new.as_ref());
+            next.unreadable.exchange(&event.key, unreadable);
             next.revision = event.revision;
             self.snapshot.store(Arc::new(next));
         }
-        state.log.push(event.revision, old, new);
-        state.trim();
+        if is_unreadable {
+            self.log_unreadable(&self.snapshot.load().unreadable);
+            // Watchers must not see a deletion: they list again, which fails with the reason.
+            state.compact_log(event.revision);
+            state.log.set_floor(event.revision);
+            if let Some(old) = &old {
+                state.retained.count(old, event.revision);
+            }
+        } else if old.is_some() || new.is_some() {
+            state.log.push(event.revision, old, new);
+            state.trim();
+        }
         Ok(())
+    }
+
+    /// The entry of a record; None if the record cannot be decrypted.
+    fn entry_of(&self, record: &Record) -> Option<Arc<Entry>> {
+        let is_readable = UnreadableObject::of(record).is_none();
+        is_readable.then(|| Arc::new(Entry::of(record, self.prefix.len())))
+    }
+
+    /// Adds an object that could not be decrypted until now, unless it has changed since it was read.
+    /// Watchers that do not know it list again.
+    pub(super) fn repair(&self, record: &Record) {
+        let Some(entry) = self.entry_of(record) else { return };
+        let mut state = self.lock();
+        let snapshot = self.snapshot.load();
+        let found = snapshot.unreadable.get(&record.key);
+        if state.retired || found.is_none_or(|it| it.revision != record.modified) {
+            return;
+        }
+        let mut next = Snapshot::clone(&snapshot);
+        next.exchange(&record.key, Some(&entry));
+        next.unreadable.exchange(&record.key, None);
+        state.compact_log(next.revision);
+        state.log.set_floor(next.revision);
+        self.snapshot.store(Arc::new(next));
+    }
+
+    /// Whether some objects cannot be decrypted.
+    pub(super) fn has_unreadable(&self) -> bool {
+        !self.snapshot.load().unreadable.is_empty()
+    }
+
+    fn log_unreadable(&self, unreadable: &UnreadableObjects) {
+        if let Some((key, object)) = unreadable.first_under(&self.prefix) {
+            let (count, why) = (unreadable.keys().count(), &object.reason);
+            tracing::error!(key, %why, count, "objects cannot be decrypted");
+        }
     }
 
     /// Wakes the watchers, after a batch of events was applied.
@@ -161,10 +219,16 @@ impl ResourceCache {
 
     /// Whether there are no objects.
     pub(crate) fn is_empty(&self) -> bool {
-        self.snapshot.load().entries.is_empty()
+        self.snapshot.load().is_empty()
     }
 
-    /// One present object.
+    /// Whether an object is stored at `key`, also an unreadable one.
+    pub(crate) fn contains(&self, key: &str) -> bool {
+        let snapshot = self.snapshot.load();
+        snapshot.entries.contains_key(key) || snapshot.unreadable.get(key).is_some()
+    }
+
+    /// One present object. None if it is unreadable.
     pub(crate) fn get(&self, key: &str) -> Option<Arc<Entry>> {
         self.snapshot.load().entries.get(key).map(|it| Arc::clone(it))
     }
@@ -249,7 +313,7 @@ impl ResourceCache {
     /// later events.
     pub(crate) fn retire_if_empty(&self) -> bool {
         let mut state = self.lock();
-        state.retired |= self.snapshot.load().entries.is_empty();
+        state.retired |= self.snapshot.load().is_empty();
         state.retired
     }
 
@@ -278,6 +342,7 @@ impl ResourceCache {
                     DiffItem::Remove(key, _) => next.exchange(key, None),
                 }
             }
+            next.unreadable = now.unreadable.clone();
             next.revision = now.revision;
         };
         // Usually, each pass has fewer changed objects. Under constant writes, the last few are

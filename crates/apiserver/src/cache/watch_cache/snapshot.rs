@@ -8,6 +8,7 @@ use imbl::ordmap::DiffItem;
 
 use super::entry::Entry;
 use super::label_mask::LabelMask;
+use super::unreadable_objects::UnreadableObjects;
 use store::Revision;
 
 /// All objects of a resource at one revision.
@@ -19,6 +20,8 @@ pub(crate) struct Snapshot {
     pub revision: Revision,
     /// The number of objects with pending initializers. With none, lists need no filter.
     pub uninitialized: usize,
+    /// The objects that cannot be decrypted, which are not in `entries`.
+    pub unreadable: UnreadableObjects,
     /// The number of times that the objects were rewritten because of a changed schema.
     pub(super) rewrites: u64,
 }
@@ -54,7 +57,12 @@ impl Deref for SnapshotEntry {
 impl Snapshot {
     pub(super) fn of(entries: OrdMap<Arc<str>, SnapshotEntry>, revision: Revision) -> Self {
         let uninitialized = entries.values().filter(|it| it.uninitialized).count();
-        Self { entries, revision, uninitialized, rewrites: 0 }
+        Self { entries, revision, uninitialized, ..Self::default() }
+    }
+
+    /// Whether no objects are stored, also no unreadable ones.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.unreadable.is_empty()
     }
 
     /// The snapshot without objects with pending initializers.
@@ -67,8 +75,9 @@ impl Snapshot {
         let entries = entries
             .map(|(key, snapshot_entry)| (Arc::clone(key), snapshot_entry.clone()))
             .collect();
+        let unreadable = self.unreadable.clone();
         let Self { revision, rewrites, .. } = **self;
-        Arc::new(Self { entries, revision, uninitialized: 0, rewrites })
+        Arc::new(Self { entries, revision, uninitialized: 0, unreadable, rewrites })
     }
 
     /// Replaces or adds an object; removes it if `entry` is None.

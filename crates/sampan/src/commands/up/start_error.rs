@@ -9,6 +9,7 @@ use rustix::fs::statvfs;
 
 use apiserver::auth::authentication::token;
 use apiserver::auth::authorization::abac;
+use apiserver::encryption::config_file;
 use apiserver::server;
 
 const MEBIBYTE: u64 = 1 << 20;
@@ -28,6 +29,9 @@ pub(super) fn explain(error: server::Error, data_dir: Option<&Path>) -> anyhow::
             "another plane is running on the same data: use that one, stop it, or start this one \
              in another directory, as in {OTHER_DIRECTORY}"
         )),
+        server::Error::Encryption(config_file::Error::Read { .. }) => {
+            Some("name a file that can be read with --encryption-provider-config".to_owned())
+        }
         server::Error::ServiceCidr(_) => {
             Some("choose another network, as in --service-cidr 10.0.0.0/24".to_owned())
         }

@@ -342,3 +342,54 @@ fn a_snapshot_from_before_the_log_is_not_retained() {
     assert!(cache.at(2).is_err());
     assert_eq!(cache.history_bytes(), 0);
 }
+
+fn unreadable_record(name: &str, revision: Revision) -> Arc<Record> {
+    let record = Record::clone(&record(name, revision));
+    Arc::new(Record { value: "unreadable:no key".into(), ..record })
+}
+
+#[test]
+fn an_object_that_becomes_unreadable_is_no_deletion_for_watchers() {
+    let cache = cache_after("+a +b");
+    let key: Arc<str> = format!("{PREFIX}/a").into();
+    let (old, new) = (Some(record("a", 1)), Some(unreadable_record("a", 3)));
+    cache.apply(&Event { revision: 3, key: Arc::clone(&key), new, old }).unwrap();
+    let snapshot = cache.snapshot();
+    assert_eq!(names(&snapshot), "b@2");
+    assert_eq!(&*snapshot.unreadable.get(&key).unwrap().reason, "no key");
+    assert_eq!(snapshot.unreadable.first_under("/registry/things/").unwrap().0, &*key);
+    assert!(snapshot.unreadable.first_under("/registry/things/b").is_none());
+    assert!(cache.after(2, 10).is_err() && cache.after(3, 10).unwrap().is_empty());
+    assert!(cache.contains(&key) && cache.get(&key).is_none());
+
+    // A write that can be read is an addition.
+    let (old, new) = (Some(unreadable_record("a", 3)), Some(record("a", 4)));
+    cache.apply(&Event { revision: 4, key: Arc::clone(&key), new, old }).unwrap();
+    assert_eq!(names(&cache.snapshot()), "a@4 b@2");
+    assert!(!cache.has_unreadable());
+    let changes = cache.after(3, 10).unwrap();
+    assert!(changes.len() == 1 && changes[0].old.is_none());
+}
+
+#[test]
+fn a_deleted_unreadable_object_has_no_event() {
+    let cache = ResourceCache::new(PREFIX, 0, &Arc::default());
+    cache.load(&[unreadable_record("a", 1)]);
+    assert!(!cache.is_empty() && !cache.retire_if_empty());
+    let (key, old) = (format!("{PREFIX}/a").into(), Some(unreadable_record("a", 1)));
+    cache.apply(&Event { revision: 2, key, new: None, old }).unwrap();
+    assert!(cache.is_empty() && cache.after(0, 10).unwrap().is_empty());
+}
+
+#[test]
+fn a_repaired_object_is_added_unless_it_has_changed() {
+    let cache = ResourceCache::new(PREFIX, 0, &Arc::default());
+    cache.load(&[unreadable_record("a", 1), record("b", 2)]);
+    cache.finish_load(2, 0);
+    cache.repair(&unreadable_record("a", 1));
+    cache.repair(&record("a", 3));
+    assert!(cache.has_unreadable());
+    cache.repair(&record("a", 1));
+    assert_eq!(names(&cache.snapshot()), "a@1 b@2");
+    assert!(!cache.has_unreadable() && cache.after(1, 10).is_err());
+}
