@@ -1,6 +1,5 @@
-//! Authentication, impersonation, authorization and audit of requests.
+//! Authentication, impersonation and authorization of requests.
 
 pub mod authentication;
 pub mod impersonation;
 pub mod authorization;
-pub(crate) mod audit;

@@ -16,6 +16,7 @@ mod rbac;
 mod storage;
 mod cache;
 pub mod config;
+pub mod audit;
 pub mod outbound;
 mod flow_control;
 pub mod auth;

@@ -12,6 +12,7 @@ mod client_config;
 mod connector;
 pub(crate) mod service;
 pub mod in_process_services;
+pub mod kubeconfig;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

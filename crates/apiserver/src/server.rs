@@ -17,6 +17,8 @@ use tokio::sync::{mpsc, watch};
 
 use crate::admission;
 use crate::admission::{Admission, PluginSelectionError, Plugins};
+use crate::audit;
+use crate::audit::Auditor;
 use crate::auth::authentication::Authenticator;
 use crate::auth::authentication::request_header;
 use crate::auth::authentication::service_account;
@@ -108,6 +110,9 @@ pub enum Error {
     /// Choose another network.
     #[error("cannot use the service network")]
     ServiceCidr(#[from] InvalidServiceCidr),
+    /// Choose another file.
+    #[error("cannot record requests")]
+    Audit(#[from] audit::LogError),
     /// Choose another address.
     #[error("cannot advertise the address of the server")]
     AdvertiseAddress(#[from] InvalidAdvertiseAddress),
@@ -368,6 +373,13 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let PlaneParts { store, store_tasks, tasks, plugins, builtin, service_allocator, advertised } =
         parts;
     let mut metrics = Registry::default();
+    let audit = Auditor::start(
+        config.audit.as_ref(),
+        &config.clock,
+        &config.entropy,
+        &store_tasks,
+        &mut metrics,
+    )?;
     let cache = start_cache(config, &builtin, &store, &store_tasks).await?;
     let catalog = builtin_catalog(builtin, &cache, &service_allocator, &config.entropy);
     let storage = Arc::new(Storage {
@@ -410,6 +422,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
             authenticator,
             issuer_discovery,
             authorizers,
+            audit,
             has_roles,
             client_authorities,
             request_header: config.request_header.clone(),
