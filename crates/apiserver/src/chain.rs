@@ -194,8 +194,7 @@ async fn chain(
         account,
         // Extensions come from clients in this process only. A response that is recorded has bytes.
         accept_items: head.extensions.get().copied().filter(|_| {
-            peer.connection.is_none()
-                && audit.is_none_or(|it| it.level() < Level::RequestResponse)
+            peer.connection.is_none() && audit.is_none_or(|it| it.level() < Level::RequestResponse)
         }),
     };
     // A request that follows the response is authorized by what was written.

@@ -164,7 +164,8 @@ impl RotatingFile {
         if self.max_backups == 0 && self.max_age == 0 {
             return;
         }
-        let oldest = now.seconds() - i64::try_from(self.max_age).unwrap_or(i64::MAX / 86_400) * 86_400;
+        let oldest =
+            now.seconds() - i64::try_from(self.max_age).unwrap_or(i64::MAX / 86_400) * 86_400;
         for (index, (time, path)) in self.backups().into_iter().enumerate() {
             let is_too_many = self.max_backups > 0 && index >= self.max_backups;
             let is_too_old = self.max_age > 0 && time < oldest;
@@ -294,16 +295,14 @@ mod tests {
         assert_eq!(found, expected);
         clock.advance(Duration::from_hours(8 * 24));
         log.write(&line(MEGABYTE)).unwrap();
-        let expected =
-            ["audit-2024-05-14T05-08-14.123.log", "audit-notes.log", "audit.log"];
+        let expected = ["audit-2024-05-14T05-08-14.123.log", "audit-notes.log", "audit.log"];
         assert_eq!(names(directory.path()), expected);
     }
 
     #[test]
     fn rotations_within_a_millisecond_keep_all_files() {
         let directory = tempfile::tempdir().unwrap();
-        let log =
-            LogBackend::open(&settings(&directory.path().join("a"), 0, 0), &clock()).unwrap();
+        let log = LogBackend::open(&settings(&directory.path().join("a"), 0, 0), &clock()).unwrap();
         for _ in 0..4 {
             log.write(&line(MEGABYTE)).unwrap();
         }

@@ -35,9 +35,8 @@ impl AuditMetrics {
     /// Registers the metrics.
     pub(super) fn new(registry: &mut Registry) -> Self {
         let levels = Family::<LevelLabels, Counter>::default();
-        let by_level = |level: Level| {
-            levels.get_or_create_owned(&LevelLabels { level: level.as_str() })
-        };
+        let by_level =
+            |level: Level| levels.get_or_create_owned(&LevelLabels { level: level.as_str() });
         let metrics = Self {
             events: Counter::default(),
             rejected: Counter::default(),
@@ -54,11 +53,7 @@ impl AuditMetrics {
             "Audit events that were not recorded, by the plugin that failed",
             metrics.errors.clone(),
         );
-        registry.register(
-            "apiserver_audit_level_total",
-            "Requests by their audit level",
-            levels,
-        );
+        registry.register("apiserver_audit_level_total", "Requests by their audit level", levels);
         registry.register(
             "apiserver_audit_requests_rejected_total",
             "Requests that were rejected because of an error of an audit backend",

@@ -12,6 +12,9 @@ use types::protobuf::{self, Envelope};
 /// What every encoded Status begins with.
 const STATUS: &[u8] = br#"{"kind":"Status","apiVersion":"v1","#;
 
+/// The field of a Status with its code.
+const CODE: &[u8] = br#""code":"#;
+
 /// The object of a request: its bytes if they are JSON on one line, otherwise encoded from `value`.
 pub(super) fn of_request(bytes: &[u8], value: &Value, omit_managed_fields: bool) -> Vec<u8> {
     if omit_managed_fields {
@@ -52,8 +55,14 @@ pub(super) fn status_of(response: &Response<Body>) -> Option<Vec<u8>> {
     if !is_one_line(text) {
         return None;
     }
-    let rest = text.strip_prefix(STATUS)?;
-    Some([b"{", rest].concat())
+    let rest = text.strip_prefix(STATUS)?.strip_suffix(b"}")?;
+    let status = [b"{", rest].concat();
+    // A success has no code. A quotation mark within a string is escaped.
+    if status.windows(CODE.len()).any(|it| it == CODE) {
+        return Some([&status, b"}".as_slice()].concat());
+    }
+    let code = response.status().as_u16().to_string();
+    Some([&status, b",".as_slice(), CODE, code.as_bytes(), b"}"].concat())
 }
 
 /// The object of a response, in JSON, YAML or protobuf.
@@ -147,7 +156,8 @@ mod tests {
     #[test]
     fn managed_fields_are_removed_at_every_place_of_objects() {
         let object = || json!({"metadata": {"name": "a", "managedFields": [{}]}});
-        for value in [object(), json!({"items": [object()]}), json!({"rows": [{"object": object()}]})]
+        for value in
+            [object(), json!({"items": [object()]}), json!({"rows": [{"object": object()}]})]
         {
             let encoded = text(encode_without_managed_fields(value));
             assert!(encoded.contains("name") && !encoded.contains("managedFields"), "{encoded}");
@@ -159,6 +169,9 @@ mod tests {
         let body = "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"code\":200}\n";
         let response = Response::new(Body::from(body));
         assert_eq!(text(status_of(&response).unwrap()), r#"{"metadata":{},"code":200}"#);
+        let body = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}"#;
+        let success = status_of(&Response::new(Body::from(body))).unwrap();
+        assert_eq!(text(success), r#"{"metadata":{},"status":"Success","code":200}"#);
         assert_eq!(status_of(&Response::new(Body::from("{\"kind\":\"Pod\"}"))), None);
     }
 

@@ -113,9 +113,10 @@ impl WebhookBackend {
             Err(_) => Err("context deadline exceeded".to_owned()),
             Ok(Err(error)) => Err(error.to_string()),
             Ok(Ok(response)) if response.status().is_success() => Ok(()),
-            Ok(Ok(response)) => {
-                Err(format!("the webhook responded with the status code {}", response.status().as_u16()))
-            }
+            Ok(Ok(response)) => Err(format!(
+                "the webhook responded with the status code {}",
+                response.status().as_u16()
+            )),
         }
     }
 }

@@ -197,9 +197,8 @@ async fn dispatch(cx: RequestContext, body: &[u8]) -> Result<Response<Body>, Sta
         return Ok(response::with_warnings(response, warnings));
     }
     let result = offload_if(is_expensive(&cx, body), &cx.scope, serve(&cx, body)).await;
-    let response = result.unwrap_or_else(|status| {
-        failure(&status, cx.error_media_type, cx.scope.audit.as_deref())
-    });
+    let response = result
+        .unwrap_or_else(|status| failure(&status, cx.error_media_type, cx.scope.audit.as_deref()));
     Ok(response::with_warnings(response, cx.scope.take_warnings()))
 }
 

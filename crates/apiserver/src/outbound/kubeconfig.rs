@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use http::Uri;
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 
 use super::Destination;
 use machinery::Value;
@@ -63,8 +63,8 @@ impl WebhookEndpoint {
         let config = decoded.map_err(|_| invalid("it is not YAML or JSON".to_owned()))?.value;
         let context = named(&config, "contexts", "context", text_of(&config, "current-context"))
             .map_err(&invalid)?;
-        let cluster = named(&config, "clusters", "cluster", text_of(context, "cluster"))
-            .map_err(&invalid)?;
+        let cluster =
+            named(&config, "clusters", "cluster", text_of(context, "cluster")).map_err(&invalid)?;
         let user = match text_of(context, "user") {
             "" => &Value::Null,
             name => named(&config, "users", "user", name).map_err(&invalid)?,
@@ -188,7 +188,8 @@ impl Reader<'_> {
                 .decode(data)
                 .map_err(|_| self.invalid(format!("{field}-data is not base64")))?,
         };
-        let text = String::from_utf8(bytes).map_err(|_| self.invalid(format!("{field} is not PEM")))?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| self.invalid(format!("{field} is not PEM")))?;
         Ok(Some(text.into()))
     }
 
@@ -271,8 +272,12 @@ mod tests {
         assert!(error("server: 'https://a', proxy-url: 'http://p'", "").contains("proxy-url"));
         assert!(error("server: 'https://a'", "exec: {command: c}").contains("exec"));
         assert!(error("server: 'https://a'", "client-certificate: ca.pem").contains("client-key"));
-        assert!(error("server: 'https://a', certificate-authority: none", "").contains("cannot read"));
-        assert!(error("server: 'https://a', certificate-authority-data: '*'", "").contains("base64"));
+        assert!(
+            error("server: 'https://a', certificate-authority: none", "").contains("cannot read")
+        );
+        assert!(
+            error("server: 'https://a', certificate-authority-data: '*'", "").contains("base64")
+        );
     }
 
     #[test]

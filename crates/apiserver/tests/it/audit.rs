@@ -132,7 +132,7 @@ async fn the_first_matching_rule_decides_and_stages_can_be_omitted() {
                  - {level: Metadata, resources: [{resources: [configmaps]}]}";
     let plane = AuditedPlane::start(rules).await;
     plane.env.get(CONFIG_MAPS).await;
-    assert!(plane.events("/configmaps").is_empty());
+    assert!(plane.events(CONFIG_MAPS).is_empty());
     plane.env.get(&format!("{CONFIG_MAPS}/a")).await;
     assert_eq!(plane.stages("configmaps/a"), ["ResponseComplete"]);
     plane.env.delete(&format!("{CONFIG_MAPS}/b")).await;
@@ -188,12 +188,12 @@ async fn the_levels_request_and_response_record_objects() {
 #[tokio::test]
 async fn objects_in_yaml_and_protobuf_are_recorded_as_json() {
     let plane = AuditedPlane::start("- level: RequestResponse").await;
-    let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: y}\ndata: {k: v}\n";
+    let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: z}\ndata: {k: v}\n";
     let response = plane.env.send(Method::POST, CONFIG_MAPS, "application/yaml", yaml).await;
     assert_eq!(response.code, 201);
     assert_eq!(plane.last("/configmaps")["requestObject"]["data"], json!({"k": "v"}));
     for accept in ["application/yaml", "application/vnd.kubernetes.protobuf"] {
-        let uri = format!("{CONFIG_MAPS}/y?for={}", accept.len());
+        let uri = format!("{CONFIG_MAPS}/z?for={}", accept.len());
         assert_eq!(plane.env.get_as(&uri, accept).await.code, 200);
         assert_eq!(plane.last(&uri)["responseObject"]["data"], json!({"k": "v"}), "{accept}");
     }
@@ -204,7 +204,7 @@ async fn managed_fields_are_omitted_if_the_policy_says_so() {
     let rules = "- {level: RequestResponse, verbs: [get]}\n\
                  - {level: RequestResponse, omitManagedFields: true}";
     let plane = AuditedPlane::start(rules).await;
-    plane.env.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    plane.env.create(CONFIG_MAPS, &config_map("a", &json!({"k": "v"}))).await;
     let without = &plane.last("/configmaps")["responseObject"]["metadata"];
     assert_eq!((&without["name"], without.get("managedFields")), (&json!("a"), None));
     plane.env.read(&format!("{CONFIG_MAPS}/a")).await;
@@ -228,7 +228,8 @@ async fn a_watch_has_an_event_when_it_starts_and_when_it_ends() {
 #[tokio::test]
 async fn a_refused_request_has_the_decision_and_its_reason() {
     let plane = AuditedPlane::start("- level: RequestResponse").await;
-    let (code, status) = plane.alice().post(SECRETS, &json!({"stringData": {"p": "hunter2"}})).await;
+    let (code, status) =
+        plane.alice().post(SECRETS, &json!({"stringData": {"p": "hunter2"}})).await;
     assert_eq!(code, 403);
     let event = plane.last("/secrets");
     assert_eq!(event["annotations"]["authorization.k8s.io/decision"], "forbid");
@@ -288,8 +289,10 @@ async fn a_failed_authentication_is_recorded_without_the_token() {
 #[tokio::test]
 async fn pod_security_annotates_events() {
     let plane = AuditedPlane::start("- level: Metadata").await;
-    let pod = |name: &str| json!({"metadata": {"name": name}, "spec": {"hostNetwork": true,
-        "containers": [{"name": "c", "image": "i"}]}});
+    let pod = |name: &str| {
+        json!({"metadata": {"name": name}, "spec": {"hostNetwork": true,
+        "containers": [{"name": "c", "image": "i"}]}})
+    };
     plane.env.create(PODS, &pod("a")).await;
     let annotations = plane.last("/pods")["annotations"].clone();
     assert_eq!(annotations["pod-security.kubernetes.io/enforce-policy"], "privileged:latest");
@@ -299,7 +302,10 @@ async fn pod_security_annotates_events() {
     let annotations = plane.last("/pods")["annotations"].clone();
     assert_eq!(annotations["pod-security.kubernetes.io/enforce-policy"], "privileged:latest");
     let violations = annotations["pod-security.kubernetes.io/audit-violations"].as_str().unwrap();
-    assert!(violations.starts_with("would violate PodSecurity \"baseline:latest\": "), "{violations}");
+    assert!(
+        violations.starts_with("would violate PodSecurity \"baseline:latest\": "),
+        "{violations}"
+    );
 }
 
 #[tokio::test]

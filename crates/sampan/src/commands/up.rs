@@ -1,5 +1,6 @@
 //! `sampan up`: starts a plane, prints its URL and kubeconfig, and stops it cleanly.
 
+mod audit_args;
 mod listen_address;
 mod request_header_args;
 mod service_account_args;
@@ -10,19 +11,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use cluster::{Cluster, ClusterConfig, Selection};
 use tokio::time::Instant;
 
 use crate::kubeconfig::{self, Entry, Merged};
 use crate::memory_limit;
 use crate::output::{print_line, print_note};
 use crate::stop_signals::StopSignals;
-
 use apiserver::auth::authentication::client_authorities::ClientAuthorities;
 use apiserver::auth::authentication::token::TokenFile;
 use apiserver::auth::authorization::abac::PolicyFile;
 use apiserver::auth::authorization::always::{AlwaysAllow, AlwaysDeny};
 use apiserver::{Anonymous, AuthorizerConfig, Config, Server, StoreConfig};
-use cluster::{Cluster, ClusterConfig, Selection};
+use audit_args::AuditArgs;
 use listen_address::{ListenAddress, server_url};
 use request_header_args::RequestHeaderArgs;
 use service_account_args::ServiceAccountArgs;
@@ -110,6 +111,8 @@ pub(crate) struct UpArgs {
     /// it, in kube-apiserver's format: one JSON object per line
     #[arg(long, value_name = "FILE")]
     authorization_policy_file: Option<PathBuf>,
+    #[command(flatten)]
+    audit: AuditArgs,
     /// Network from which cluster IPs of services are allocated
     #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/24")]
     service_cidr: String,
@@ -250,6 +253,7 @@ fn config(args: &UpArgs) -> Result<Config> {
         service_accounts: args.service_accounts.settings()?,
         anonymous: anonymous(args),
         authorizers: authorizers(args)?,
+        audit: args.audit.settings()?,
         service_cidr: args.service_cidr.clone(),
         enabled_plugins: args.enable_admission_plugins.clone(),
         disabled_plugins: args.disable_admission_plugins.clone(),

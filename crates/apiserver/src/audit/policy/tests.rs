@@ -38,10 +38,7 @@ fn rules_match_users_and_groups() {
     assert_eq!(level("- {level: Metadata, users: [alice]}", path), Level::Metadata);
     assert_eq!(level("- {level: Metadata, users: [bob]}", path), Level::None);
     assert_eq!(level("- {level: Metadata, userGroups: [ops, dev]}", path), Level::Metadata);
-    assert_eq!(
-        level("- {level: Metadata, users: [alice], userGroups: [ops]}", path),
-        Level::None
-    );
+    assert_eq!(level("- {level: Metadata, users: [alice], userGroups: [ops]}", path), Level::None);
 }
 
 #[test]
@@ -78,7 +75,10 @@ fn rules_match_resources_and_subresources() {
     }
     let deployments = "/apis/apps/v1/deployments";
     assert!(!matches("*", deployments), "another group");
-    assert_eq!(level("- {level: Metadata, resources: [{group: apps}]}", deployments), Level::Metadata);
+    assert_eq!(
+        level("- {level: Metadata, resources: [{group: apps}]}", deployments),
+        Level::Metadata
+    );
     let named = "- {level: Metadata, resources: [{resources: [pods], resourceNames: [b]}]}";
     assert_eq!(level(named, pod), Level::None);
     let in_other = "- {level: Metadata, namespaces: [kube-system]}";
