@@ -9,6 +9,7 @@ use std::time::Duration;
 use http::Method;
 
 use crate::objects::{CONFIG_MAPS, config_map};
+use crate::webhook_server::{WebhookServer, answer, patched};
 use apiserver::audit::policy::Policy;
 use apiserver::audit::{AuditSettings, Delivery, LogSettings};
 use apiserver::auth::authentication::User;
@@ -19,6 +20,7 @@ use testenv::media_type::MERGE_PATCH;
 use testenv::{Client, TestEnv};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
+const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 
 /// A plane with an audit log, whose policy has these rules.
@@ -328,6 +330,76 @@ async fn annotations_of_admission_policies_are_recorded() {
     let key = "validation.policy.admission.k8s.io/validation_failure";
     let failures: Value = serde_json::from_str(annotations[key].as_str().unwrap()).unwrap();
     assert_eq!(failures[0]["message"], "never");
+}
+
+#[tokio::test]
+async fn webhooks_annotate_events() {
+    let patching = WebhookServer::start(|review| {
+        let mut response = patched(&json!([{"op": "add", "path": "/data", "value": {"k": "v"}}]));
+        response["auditAnnotations"] = json!({"why": "because"});
+        std::future::ready(answer(&review, &response))
+    })
+    .await;
+    let failing = WebhookServer::start(|_| std::future::ready((500, "no".into()))).await;
+    let rules = "- {level: Request, verbs: [create]}\n- level: Metadata";
+    let plane = AuditedPlane::start(rules).await;
+    let configuration = json!({"metadata": {"name": "m"}, "webhooks": [
+        patching.hook("patch.example.com", &json!({})),
+        failing.hook("open.example.com", &json!({"failurePolicy": "Ignore"})),
+    ]});
+    plane.env.create(WEBHOOKS, &configuration).await;
+    plane.env.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    let annotations = plane.last(CONFIG_MAPS)["annotations"].clone();
+    let text = |key: &str| annotations[key].as_str().unwrap_or_default().to_owned();
+    assert_eq!(text("patch.example.com/why"), "because");
+    assert_eq!(
+        text("mutation.webhook.admission.k8s.io/round_0_index_0"),
+        r#"{"configuration":"m","webhook":"patch.example.com","mutated":true}"#
+    );
+    assert_eq!(
+        text("patch.webhook.admission.k8s.io/round_0_index_0"),
+        r#"{"configuration":"m","webhook":"patch.example.com","patch":[{"op":"add","path":"/data","value":{"k":"v"}}],"patchType":"JSONPatch"}"#
+    );
+    assert_eq!(
+        text("mutation.webhook.admission.k8s.io/round_0_index_1"),
+        r#"{"configuration":"m","webhook":"open.example.com","mutated":false}"#
+    );
+    let key = "failed-open.mutation.webhook.admission.k8s.io/round_0_index_1";
+    assert_eq!(text(key), "open.example.com");
+    plane.env.merge(&format!("{CONFIG_MAPS}/a"), &json!({"data": {"x": "y"}})).await;
+    let annotations = plane.last("configmaps/a")["annotations"].clone();
+    let patch = annotations.get("patch.webhook.admission.k8s.io/round_0_index_0");
+    assert_eq!(patch, None, "a patch contains data");
+}
+
+/// Panics.
+#[derive(Debug)]
+struct Broken;
+
+impl Authorizer for Broken {
+    fn name(&self) -> &'static str {
+        "broken"
+    }
+
+    fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> Authorization<'a> {
+        panic!("a bug for {}", attributes.user.name)
+    }
+
+    fn rules(&self, _: &User, _: &str, _: &mut Rules) {}
+}
+
+#[tokio::test]
+async fn a_panic_is_recorded() {
+    let change = |config: &mut Config| config.authorizers.push(Arc::new(Broken).into());
+    let plane = AuditedPlane::start_with("- {level: Metadata, users: [alice]}", change).await;
+    let response = plane.alice().send(Method::GET, PODS, "text/plain", "").await;
+    assert_eq!(response.code, 500);
+    assert_eq!(plane.stages(PODS), ["RequestReceived", "Panic"]);
+    assert_eq!(
+        plane.last(PODS)["responseStatus"],
+        json!({"metadata": {}, "status": "Failure", "code": 500, "reason": "InternalError",
+            "message": "APIServer panic'd: a bug for alice"})
+    );
 }
 
 /// Never decides.
