@@ -37,6 +37,7 @@ use crate::rbac;
 use crate::registry::pending_writes::PendingWrites;
 use crate::registry::scope::ScopeParts;
 use crate::request::RequestInfo;
+use informer::shared_items::AcceptItems;
 use machinery::Status;
 use machinery::patch::apply;
 use received_request::ReceivedRequest;
@@ -120,20 +121,13 @@ async fn chain(
     let ReceivedRequest { info, query, deadline, .. } = received;
     let FilterState { writes, error_media_type, audit } = filters;
     let user = plane.authenticate(&peer, &mut head.headers);
-    let (user, audit) = match begin_audit(audit, user, &peer, &info, &head).await? {
-        Some(begun) => begun,
-        None => return Ok(response::internal_error(&head.uri, "failed to store audit event")),
+    let Some((user, audit)) = begin_audit(audit, user, &peer, &info, &head).await? else {
+        return Ok(response::internal_error(&head.uri, "failed to store audit event"));
     };
     let account = account(&plane, &peer, &user, &info)?;
     let _charge = account.as_ref().map(|it| it.charge(STREAM_OVERHEAD));
-    let user = match impersonate(&plane.authorizers, &user, &head.headers, &info).await {
-        Ok(None) => user,
-        Ok(Some(impersonation)) => {
-            if let Some(audit) = audit {
-                audit.set_impersonated(&impersonation.user, impersonation.constraint);
-            }
-            impersonation.user
-        }
+    let user = match effective_user(&plane, user, &head, &info, audit).await {
+        Ok(user) => user,
         Err(status) => return Ok(forbidden_response(&status, error_media_type, audit)),
     };
     let attributes = Attributes::new(&user, &info);
@@ -192,10 +186,7 @@ async fn chain(
         query,
         error_media_type,
         account,
-        // Extensions come from clients in this process only. A response that is recorded has bytes.
-        accept_items: head.extensions.get().copied().filter(|_| {
-            peer.connection.is_none() && audit.is_none_or(|it| it.level() < Level::RequestResponse)
-        }),
+        accept_items: accepted_items(&peer, &head, audit),
     };
     // A request that follows the response is authorized by what was written.
     let changes_policy = parts.scope.path.group == rbac::GROUP && !parts.scope.verb.is_read_only();
@@ -224,6 +215,33 @@ fn refusal(
     };
     tracing::warn!(error, "authorization failed");
     response::internal_error(&head.uri, error)
+}
+
+/// The user for authorization: the impersonated user, which is also recorded, or `user`.
+async fn effective_user(
+    plane: &Plane,
+    user: User,
+    head: &Head,
+    info: &RequestInfo,
+    audit: Option<&Arc<AuditContext>>,
+) -> Result<User, Status> {
+    let impersonation = impersonate(&plane.authorizers, &user, &head.headers, info).await?;
+    let Some(impersonation) = impersonation else { return Ok(user) };
+    if let Some(audit) = audit {
+        audit.set_impersonated(&impersonation.user, impersonation.constraint);
+    }
+    Ok(impersonation.user)
+}
+
+/// The items that a client in this process accepts; a client elsewhere has no such extension. A
+/// response that is recorded must have bytes.
+fn accepted_items(
+    peer: &Peer,
+    head: &Head,
+    audit: Option<&Arc<AuditContext>>,
+) -> Option<AcceptItems> {
+    let is_recorded = audit.is_some_and(|it| it.level() == Level::RequestResponse);
+    head.extensions.get().copied().filter(|_| peer.connection.is_none() && !is_recorded)
 }
 
 /// The response with a refusal, which is also recorded.

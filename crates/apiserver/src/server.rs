@@ -373,13 +373,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let PlaneParts { store, store_tasks, tasks, plugins, builtin, service_allocator, advertised } =
         parts;
     let mut metrics = Registry::default();
-    let audit = Auditor::start(
-        config.audit.as_ref(),
-        &config.clock,
-        &config.entropy,
-        &store_tasks,
-        &mut metrics,
-    )?;
+    let audit = start_audit(config, &store_tasks, &mut metrics)?;
     let cache = start_cache(config, &builtin, &store, &store_tasks).await?;
     let catalog = builtin_catalog(builtin, &cache, &service_allocator, &config.entropy);
     let storage = Arc::new(Storage {
@@ -449,6 +443,15 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let tracking = legacy_token_tracking::label_used_secrets(Arc::clone(&chain.plane), uses);
     chain.plane.storage.tasks.spawn("legacy-token-tracking", tracking);
     Ok(chain)
+}
+
+/// Opens the backends of the audit log. Their tasks stop with those of the store, after all requests.
+fn start_audit(
+    config: &Config,
+    tasks: &Tasks,
+    metrics: &mut Registry,
+) -> Result<Option<Arc<Auditor>>, audit::LogError> {
+    Auditor::start(config.audit.as_ref(), &config.clock, &config.entropy, tasks, metrics)
 }
 
 /// Starts the watch cache. Its tasks stop with those of the store, since requests that finish while

@@ -5,6 +5,7 @@ mod document;
 
 use std::path::{Path, PathBuf};
 
+use crate::auth::authentication::User;
 use crate::auth::authorization::{Attributes, ResourceAttributes, matches_path};
 
 /// How much of a request is recorded.
@@ -189,13 +190,13 @@ impl Rule {
     /// Upstream: audit/policy/checker.go `ruleMatches`.
     fn matches(&self, request: &AuditAttributes<'_>) -> bool {
         let AuditAttributes { attributes, is_authenticated } = request;
-        let user = attributes.user;
-        if !self.users.is_empty() && !(*is_authenticated && self.users.contains(&user.name)) {
+        let user = Some(attributes.user).filter(|_| *is_authenticated);
+        let matches_user = |it: &User| contains(&self.users, &it.name);
+        if !self.users.is_empty() && !user.is_some_and(matches_user) {
             return false;
         }
-        if !self.user_groups.is_empty()
-            && !(*is_authenticated && user.groups.iter().any(|it| self.user_groups.contains(it)))
-        {
+        let matches_group = |it: &User| it.groups.iter().any(|it| contains(&self.user_groups, it));
+        if !self.user_groups.is_empty() && !user.is_some_and(matches_group) {
             return false;
         }
         if !self.verbs.is_empty() && !contains(&self.verbs, attributes.verb) {

@@ -91,7 +91,8 @@ impl Reader {
         }
         let omit_stages = self.stages(rule, &path.child("omitStages"), "omitStages")?;
         let namespaces = texts(rule, "namespaces")?;
-        if !non_resource_urls.is_empty() && !(resources.is_empty() && namespaces.is_empty()) {
+        let has_resources = !resources.is_empty() || !namespaces.is_empty();
+        if has_resources && !non_resource_urls.is_empty() {
             self.errors.invalid(
                 &path.child("nonResourceURLs"),
                 non_resource_urls.clone(),
@@ -126,14 +127,13 @@ impl Reader {
     fn stages(&mut self, of: &Value, path: &Path<'_>, field: &str) -> Result<Stages, String> {
         let mut stages = Stages::default();
         for (index, text) in texts(of, field)?.into_iter().enumerate() {
-            match Stage::ALL.into_iter().find(|it| it.as_str() == text) {
-                Some(stage) => stages.insert(stage),
-                None => {
-                    let allowed = Stage::ALL.map(Stage::as_str).join(",");
-                    let detail = format!("allowed stages are {allowed}");
-                    self.errors.invalid(&path.index(index), text, &detail);
-                }
-            }
+            let Some(stage) = Stage::ALL.into_iter().find(|it| it.as_str() == text) else {
+                let allowed = Stage::ALL.map(Stage::as_str).join(",");
+                let detail = format!("allowed stages are {allowed}");
+                self.errors.invalid(&path.index(index), text, &detail);
+                continue;
+            };
+            stages.insert(stage);
         }
         Ok(stages)
     }

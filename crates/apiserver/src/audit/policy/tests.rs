@@ -3,7 +3,6 @@
 use http::Method;
 
 use super::*;
-use crate::auth::authentication::User;
 use crate::request::{Query, RequestInfo};
 
 /// A policy with these rules, in YAML.
