@@ -11,19 +11,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use cluster::{Cluster, ClusterConfig, Selection};
 use tokio::time::Instant;
 
 use crate::kubeconfig::{self, Entry, Merged};
 use crate::memory_limit;
 use crate::output::{print_line, print_note};
 use crate::stop_signals::StopSignals;
+
 use apiserver::auth::authentication::client_authorities::ClientAuthorities;
 use apiserver::auth::authentication::token::TokenFile;
 use apiserver::auth::authorization::abac::PolicyFile;
 use apiserver::auth::authorization::always::{AlwaysAllow, AlwaysDeny};
 use apiserver::{Anonymous, AuthorizerConfig, Config, Server, StoreConfig};
 use audit_args::AuditArgs;
+use cluster::{Cluster, ClusterConfig, Selection};
 use listen_address::{ListenAddress, server_url};
 use request_header_args::RequestHeaderArgs;
 use service_account_args::ServiceAccountArgs;
