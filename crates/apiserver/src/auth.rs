@@ -1,7 +1,6 @@
-//! Authentication, impersonation, authorization and audit of requests.
+//! Authentication, impersonation and authorization of requests.
 
 pub mod authentication;
 pub mod impersonation;
 pub mod authorization;
-pub(crate) mod audit;
 pub(crate) mod metrics;

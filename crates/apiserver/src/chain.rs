@@ -14,7 +14,10 @@ use http::header::{CONTENT_TYPE, HeaderName, UPGRADE, USER_AGENT};
 use http::request::Parts as Head;
 use http::{Request, Response};
 
-use crate::auth::audit;
+use crate::audit;
+use crate::audit::AuditContext;
+use crate::audit::context::Client;
+use crate::audit::policy::Level;
 use crate::auth::authentication::User;
 use crate::auth::authorization::{Attributes, Decision, forbidden};
 use crate::auth::impersonation::impersonate;
@@ -34,6 +37,7 @@ use crate::rbac;
 use crate::registry::pending_writes::PendingWrites;
 use crate::registry::scope::ScopeParts;
 use crate::request::RequestInfo;
+use informer::shared_items::AcceptItems;
 use machinery::Status;
 use machinery::patch::apply;
 use received_request::ReceivedRequest;
@@ -55,17 +59,21 @@ impl Handler for Chain {
 /// Serves a request; every outcome is a response. A response through a socket has an audit id.
 async fn serve(plane: Arc<Plane>, peer: Peer, request: Request<RequestBody>) -> Response<Body> {
     let has_socket = peer.connection.is_some();
-    let id = has_socket.then(|| audit::id(&plane.storage.entropy, request.headers()));
+    let has_id = has_socket || plane.audit.is_some();
+    let id = has_id.then(|| audit::id(&plane.storage.entropy, request.headers()));
     let mut response = match ReceivedRequest::parse(&plane, &peer, &request) {
         Ok(received) => {
-            let filters = ResponseFilters::begin(&plane, &peer, &request, &received);
+            let audit = plane.audit.as_ref().zip(id.as_ref());
+            let audit = audit.map(|(auditor, id)| AuditContext::new(auditor, id));
+            let filters = ResponseFilters::begin(&plane, &peer, &request, &received, audit.clone());
+            let writes = filters.writes();
             // The future is boxed, since a future that is passed by value is copied at every call.
-            let work = Box::pin(respond(plane, peer, request, received, filters.writes()));
+            let work = Box::pin(respond(plane, peer, request, received, writes, audit));
             filters.run(work).await
         }
         Err(response) => *response,
     };
-    if let Some(id) = id {
+    if let Some(id) = id.filter(|_| has_socket) {
         response.headers_mut().entry(audit::ID).or_insert(id);
     }
     response
@@ -78,13 +86,27 @@ async fn respond(
     request: Request<RequestBody>,
     received: ReceivedRequest,
     writes: PendingWrites,
+    audit: Option<Arc<AuditContext>>,
 ) -> Response<Body> {
     let (mut head, mut body) = request.into_parts();
     head.extensions.insert(Deadline(received.deadline));
     let error_media_type = negotiation::for_errors(&head.headers, &received.query);
-    let result = chain(plane, peer, head, &mut body, received, writes, error_media_type).await;
+    let filters = FilterState { writes, error_media_type, audit: audit.as_ref() };
+    let result = chain(plane, peer, head, &mut body, received, filters).await;
     request_body::discard(body).await;
-    result.unwrap_or_else(|status| response::failure(&status, error_media_type))
+    result.unwrap_or_else(|status| {
+        if let Some(audit) = &audit {
+            audit.set_failure(&status);
+        }
+        response::failure(&status, error_media_type)
+    })
+}
+
+/// The state of a request that the response filters share with the chain.
+struct FilterState<'a> {
+    writes: PendingWrites,
+    error_media_type: MediaTypeOptions,
+    audit: Option<&'a Arc<AuditContext>>,
 }
 
 /// Everything that happens to a request before it reaches an endpoint, and the endpoint.
@@ -94,21 +116,27 @@ async fn chain(
     mut head: Head,
     body: &mut RequestBody,
     received: ReceivedRequest,
-    writes: PendingWrites,
-    error_media_type: MediaTypeOptions,
+    filters: FilterState<'_>,
 ) -> Result<Response<Body>, Status> {
     let ReceivedRequest { info, query, deadline, .. } = received;
-    let user = plane.authenticate(&peer, &mut head.headers, &info.path).await?;
+    let FilterState { writes, error_media_type, audit } = filters;
+    let user = plane.authenticate(&peer, &mut head.headers, &info.path).await;
+    let Some((user, audit)) = begin_audit(audit, user, &peer, &info, &head).await? else {
+        return Ok(response::internal_error(&head.uri, "failed to store audit event"));
+    };
     let account = account(&plane, &peer, &user, &info)?;
     let _charge = account.as_ref().map(|it| it.charge(STREAM_OVERHEAD));
-    let user = match impersonate(&plane.authorizers, user, &head.headers, &info).await {
+    let user = match effective_user(&plane, user, &head, &info, audit).await {
         Ok(user) => user,
-        Err(status) => return Ok(response::forbidden(&status, error_media_type)),
+        Err(status) => return Ok(forbidden_response(&status, error_media_type, audit)),
     };
     let attributes = Attributes::new(&user, &info);
     let decision = plane.authorizers.decide(&attributes).await;
+    if let Some(audit) = audit {
+        audit.set_decision(&decision);
+    }
     if !decision.is_allowed() {
-        return Ok(refusal(&attributes, &decision, &head, error_media_type));
+        return Ok(refusal(&attributes, &decision, &head, error_media_type, audit));
     }
     if !flow_control::is_probe(&info) {
         // The size of the response is not known yet; endpoints check it again with its size.
@@ -148,6 +176,7 @@ async fn chain(
         deadline,
         writes,
         seat: seat.handle(),
+        audit: audit.cloned(),
     };
     let parts = ContextParts {
         content_type: text(CONTENT_TYPE),
@@ -157,8 +186,7 @@ async fn chain(
         query,
         error_media_type,
         account,
-        // Extensions come from clients in this process only.
-        accept_items: head.extensions.get().copied().filter(|_| peer.connection.is_none()),
+        accept_items: accepted_items(&peer, &head, audit),
     };
     // A request that follows the response is authorized by what was written.
     let changes_policy = parts.scope.path.group == rbac::GROUP && !parts.scope.verb.is_read_only();
@@ -179,13 +207,78 @@ fn refusal(
     decision: &Decision,
     head: &Head,
     error_media_type: MediaTypeOptions,
+    audit: Option<&Arc<AuditContext>>,
 ) -> Response<Body> {
     let Some(error) = decision.evaluation_error() else {
         let status = forbidden(attributes, decision.reason());
-        return response::forbidden(&status, error_media_type);
+        return forbidden_response(&status, error_media_type, audit);
     };
     tracing::warn!(error, "authorization failed");
     response::internal_error(&head.uri, error)
+}
+
+/// The user for authorization: the impersonated user, which is also recorded, or `user`.
+async fn effective_user(
+    plane: &Plane,
+    user: User,
+    head: &Head,
+    info: &RequestInfo,
+    audit: Option<&Arc<AuditContext>>,
+) -> Result<User, Status> {
+    let impersonation = impersonate(&plane.authorizers, &user, &head.headers, info).await?;
+    let Some(impersonation) = impersonation else { return Ok(user) };
+    if let Some(audit) = audit {
+        audit.set_impersonated(&impersonation.user, impersonation.constraint);
+    }
+    Ok(impersonation.user)
+}
+
+/// The items that a client in this process accepts; a client elsewhere has no such extension. A
+/// response that is recorded must have bytes.
+fn accepted_items(
+    peer: &Peer,
+    head: &Head,
+    audit: Option<&Arc<AuditContext>>,
+) -> Option<AcceptItems> {
+    let is_recorded = audit.is_some_and(|it| it.level() == Level::RequestResponse);
+    head.extensions.get().copied().filter(|_| peer.connection.is_none() && !is_recorded)
+}
+
+/// The response with a refusal, which is also recorded.
+fn forbidden_response(
+    status: &Status,
+    error_media_type: MediaTypeOptions,
+    audit: Option<&Arc<AuditContext>>,
+) -> Response<Body> {
+    if let Some(audit) = audit {
+        audit.set_failure(status);
+    }
+    response::forbidden(status, error_media_type)
+}
+
+/// The user, and the audit context if the request is audited. None if the event of the request cannot
+/// be stored, so that the request must fail.
+async fn begin_audit<'a>(
+    audit: Option<&'a Arc<AuditContext>>,
+    user: Result<User, Status>,
+    peer: &Peer,
+    info: &RequestInfo,
+    head: &Head,
+) -> Result<Option<(User, Option<&'a Arc<AuditContext>>)>, Status> {
+    let Some(audit) = audit else { return Ok(Some((user?, None))) };
+    let has_certificate = peer.user.is_some() || peer.has_foreign_certificate;
+    let client = Client { head, address: peer.address, has_certificate };
+    let user = match user {
+        Ok(user) => user,
+        Err(status) => {
+            audit.begin_unauthenticated(info, &client);
+            return Err(status);
+        }
+    };
+    if audit.begin(&user, info, &client).await.is_err() {
+        return Ok(None);
+    }
+    Ok(Some((user, Some(audit).filter(|it| it.level() > Level::None))))
 }
 
 /// The account that counts the unread responses of a user. A probe is served without one if the

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::audit::AuditSettings;
 use crate::auth::authentication::anonymous::Anonymous;
 use crate::auth::authentication::client_authorities::ClientAuthorities;
 use crate::auth::authentication::oidc::OidcSettings;
@@ -105,6 +106,8 @@ pub struct Config {
     /// The authorizers that are called in turn after that of `system:masters`. Without
     /// [`AuthorizerConfig::Rbac`], all users have the default rules.
     pub authorizers: Vec<AuthorizerConfig>,
+    /// The record of requests; None if there is none.
+    pub audit: Option<AuditSettings>,
     /// The network of the cluster IPs of services.
     pub service_cidr: String,
     /// Admission plugins that are enabled besides the default ones, by Kubernetes' names. With
@@ -156,6 +159,7 @@ impl Default for Config {
             token_webhook: None,
             anonymous: Anonymous::Accepted,
             authorizers: Vec::new(),
+            audit: None,
             service_cidr: "10.0.0.0/24".to_owned(),
             enabled_plugins: Vec::new(),
             disabled_plugins: Vec::new(),

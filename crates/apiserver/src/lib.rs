@@ -17,6 +17,7 @@ mod storage;
 mod cache;
 pub mod config;
 pub mod encryption;
+pub mod audit;
 mod flow_control;
 pub mod auth;
 pub mod outbound;

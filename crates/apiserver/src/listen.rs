@@ -206,7 +206,8 @@ async fn connection(
     let timeouts = listener_state.timeouts;
     let _ = stream.set_nodelay(true);
     set_keepalive(&stream);
-    let remote = stream.peer_addr().is_ok_and(|it| !it.ip().is_loopback());
+    let address = stream.peer_addr().ok().map(|it| it.ip().to_canonical());
+    let remote = address.is_some_and(|it| !it.is_loopback());
     // Boxed, so that its memory is released afterwards: a future keeps the space of everything that
     // lives across an await, and a connection lives long.
     let handshake = Box::pin(handshake(stream, tls));
@@ -222,7 +223,7 @@ async fn connection(
             return;
         }
     };
-    let peer = Peer { remote, connection: Some(Arc::clone(&state)), ..peer };
+    let peer = Peer { remote, address, connection: Some(Arc::clone(&state)), ..peer };
     let client = InProcessClient::for_peer(Arc::clone(&listener_state.handler), peer);
     let flow_control = Arc::clone(&listener_state.flow_control);
     let request_begun = Arc::new(Notify::new());

@@ -13,7 +13,7 @@ mod connector;
 mod failure_message;
 pub(crate) mod service;
 pub mod in_process_services;
-pub mod kubeconfig;
+pub mod webhook_endpoint;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use http::HeaderMap;
 
 use crate::admission::Admission;
+use crate::audit::Auditor;
 use crate::auth::authentication::request_header::RequestHeaderSettings;
 use crate::auth::authentication::service_account::issuer_discovery::IssuerDiscovery;
 use crate::auth::authentication::service_account::{ReferencedObject, TokenError};
@@ -39,6 +40,8 @@ pub(crate) struct Plane {
     pub issuer_discovery: Option<IssuerDiscovery>,
     /// Authorizes requests.
     pub authorizers: Authorizers,
+    /// Records requests; None if the plane is not audited.
+    pub audit: Option<Arc<Auditor>>,
     /// Whether roles are in effect.
     pub has_roles: bool,
     /// Signs certificates.

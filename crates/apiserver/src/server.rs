@@ -18,6 +18,8 @@ use tokio::sync::{mpsc, watch};
 
 use crate::admission;
 use crate::admission::{Admission, PluginSelectionError, Plugins};
+use crate::audit;
+use crate::audit::Auditor;
 use crate::auth::authentication::Authenticator;
 use crate::auth::authentication::oidc;
 use crate::auth::authentication::request_header;
@@ -117,6 +119,9 @@ pub enum Error {
     /// Choose another network.
     #[error("cannot use the service network")]
     ServiceCidr(#[from] InvalidServiceCidr),
+    /// Choose another file.
+    #[error("cannot record requests")]
+    Audit(#[from] audit::LogError),
     /// Choose another address.
     #[error("cannot advertise the address of the server")]
     AdvertiseAddress(#[from] InvalidAdvertiseAddress),
@@ -392,6 +397,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     } = parts;
     let mut metrics = Registry::default();
     let encryption_metrics = EncryptionMetrics::new(&mut metrics);
+    let audit = start_audit(config, &store_tasks, &mut metrics)?;
     let cache = start_cache(config, &builtin, &store, &store_tasks).await?;
     let catalog = builtin_catalog(builtin, &cache, &service_allocator, &config.entropy);
     let storage = Arc::new(storage(config, tasks, store, cache, catalog, &mut metrics));
@@ -422,6 +428,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
             authenticator,
             issuer_discovery,
             authorizers,
+            audit,
             has_roles,
             client_authorities,
             request_header: config.request_header.clone(),
@@ -476,6 +483,15 @@ fn storage(
         resolved_services: ResolvedServices::default(),
         conversion: ConversionMetrics::new(metrics),
     }
+}
+
+/// Opens the backends of the audit log. Their tasks stop with those of the store, after all requests.
+fn start_audit(
+    config: &Config,
+    tasks: &Tasks,
+    metrics: &mut Registry,
+) -> Result<Option<Arc<Auditor>>, audit::LogError> {
+    Auditor::start(config.audit.as_ref(), &config.clock, &config.entropy, tasks, metrics)
 }
 
 /// Starts the watch cache. Its tasks stop with those of the store, since requests that finish while

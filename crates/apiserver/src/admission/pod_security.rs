@@ -22,6 +22,12 @@ const MAX_PODS: usize = 3000;
 /// The maximum time of this check. Upstream: pod-security-admission, `defaultNamespacePodCheckTimeout`.
 const MAX_DURATION: Duration = Duration::from_secs(1);
 
+/// The audit annotation with the level that is enforced.
+const ENFORCE_POLICY: &str = "pod-security.kubernetes.io/enforce-policy";
+
+/// The audit annotation with the violations of the level that is audited.
+const AUDIT_VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
+
 /// Subresources of pods that do not change the spec.
 const IGNORED_POD_SUBRESOURCES: [&str; 8] =
     ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
@@ -46,6 +52,7 @@ fn validate_namespaced(attributes: &Attributes<'_>, object: &Object) -> Result<(
             match template(group, plural, object) {
                 Some((metadata, spec)) => {
                     if let Some(policy) = namespace_policy(attributes) {
+                        audit(attributes, policy.audit, metadata, spec);
                         warn(attributes, policy.warn, metadata, spec);
                     }
                     Ok(())
@@ -62,8 +69,13 @@ fn validate_pod(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status>
     if is_ignored || attributes.old.is_some_and(|old| !is_significant(pod, old)) {
         return Ok(());
     }
-    let Some(policy) = namespace_policy(attributes) else { return Ok(()) };
+    let Some(policy) = namespace_policy(attributes) else {
+        annotate(attributes, ENFORCE_POLICY, || "privileged:latest".to_owned());
+        return Ok(());
+    };
     let Some((metadata, spec)) = template("", "pods", pod) else { return Ok(()) };
+    annotate(attributes, ENFORCE_POLICY, || policy.enforce.to_string());
+    audit(attributes, policy.audit, metadata, spec);
     let violations = evaluate(policy.enforce, metadata, spec);
     if !violations.is_empty() {
         let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, violations.details());
@@ -71,6 +83,26 @@ fn validate_pod(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status>
     }
     warn(attributes, policy.warn, metadata, spec);
     Ok(())
+}
+
+/// Records violations in the audit event of the request, if it has one.
+fn audit(attributes: &Attributes<'_>, level: LevelVersion, metadata: &Value, spec: &Value) {
+    if attributes.scope.audit.is_none() {
+        return;
+    }
+    let violations = evaluate(level, metadata, spec);
+    if !violations.is_empty() {
+        let details = violations.details();
+        annotate(attributes, AUDIT_VIOLATIONS, || {
+            format!("would violate PodSecurity \"{level}\": {details}")
+        });
+    }
+}
+
+fn annotate(attributes: &Attributes<'_>, key: &str, value: impl FnOnce() -> String) {
+    if let Some(audit) = &attributes.scope.audit {
+        audit.annotate(key, &value());
+    }
 }
 
 fn warn(attributes: &Attributes<'_>, level: LevelVersion, metadata: &Value, spec: &Value) {

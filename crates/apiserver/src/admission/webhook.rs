@@ -8,6 +8,7 @@
 mod call;
 mod match_conditions;
 mod parsed_webhook;
+mod audit_annotations;
 mod invocation;
 mod metrics;
 mod patch;
@@ -20,11 +21,13 @@ use tokio::time::Instant;
 use super::Attributes;
 use crate::cache::watch_cache::Snapshot;
 use crate::storage::snapshot_value::SnapshotValue;
+use audit_annotations::AuditAnnotations;
 use call::WebhookError;
 use invocation::WebhookInvocation;
 use machinery::{Object, Status};
 use metrics::{Rejection, WebhookCall, WebhookType};
 use parsed_webhook::ParsedWebhook;
+use review::ReviewResponse;
 
 pub(crate) use match_conditions::validate as validate_configuration;
 pub(crate) use metrics::WebhookMetrics;
@@ -93,20 +96,47 @@ async fn call_mutating_webhooks(
         }
         loan.get_or_insert_with(|| scope.seat.lend());
         let started = Instant::now();
+        let annotations = AuditAnnotations::new(scope, webhook, reinvocation.round(), index);
         let result =
             match call::call_webhook(webhook, attributes, &invocation, WebhookType::Mutating).await
             {
-                Ok(response) => patch::apply(webhook, attributes, invocation, response).await,
+                Ok(response) => {
+                    let annotations = annotations.as_ref();
+                    apply_patch(webhook, attributes, invocation, response, annotations).await
+                }
                 Err(error) => Err(error),
             };
-        let changed =
-            finish_call(webhook, attributes, WebhookType::Mutating, started, result)?.flatten();
+        if let Some(annotations) = &annotations {
+            annotations.add_mutation(matches!(result, Ok(Some(_))));
+        }
+        let finished = finish_call(webhook, attributes, WebhookType::Mutating, started, result)?;
+        if let (None, Some(annotations)) = (&finished, &annotations) {
+            annotations.add_failed_open(WebhookType::Mutating);
+        }
+        let changed = finished.flatten();
         reinvocation.record_invocation(index, webhook.reinvoke_if_needed, changed.is_some());
         if let Some((object, changed)) = object.as_deref_mut().zip(changed) {
             *object = changed;
         }
     }
     Ok(())
+}
+
+/// Applies the patch of a response, and records it if the request is audited at a level with data.
+async fn apply_patch(
+    webhook: &ParsedWebhook,
+    attributes: &Attributes<'_>,
+    invocation: WebhookInvocation,
+    response: ReviewResponse,
+    annotations: Option<&AuditAnnotations<'_>>,
+) -> Result<Option<Object>, WebhookError> {
+    let annotations = annotations.filter(|it| it.records_patches() && !response.patch.is_empty());
+    let recorded = annotations.map(|it| (it, response.patch.clone()));
+    let patched = patch::apply(webhook, attributes, invocation, response).await?;
+    if let Some((annotations, patch)) = recorded {
+        annotations.add_patch(&patch);
+    }
+    Ok(patched)
 }
 
 /// Calls the validating webhooks for an object that is about to be stored or, if `object` is None,
@@ -134,11 +164,17 @@ async fn call_validating_webhooks(
         let Some(invocation) = WebhookInvocation::of(webhook, attributes, object).await? else {
             continue;
         };
+        let annotations = AuditAnnotations::new(scope, webhook, 0, calls.len());
         calls.push(async move {
             let started = Instant::now();
             let result =
                 call::call_webhook(webhook, attributes, &invocation, WebhookType::Validating).await;
-            finish_call(webhook, attributes, WebhookType::Validating, started, result).map(|_| ())
+            let finished =
+                finish_call(webhook, attributes, WebhookType::Validating, started, result)?;
+            if let (None, Some(annotations)) = (&finished, &annotations) {
+                annotations.add_failed_open(WebhookType::Validating);
+            }
+            Ok(())
         });
     }
     if calls.is_empty() {

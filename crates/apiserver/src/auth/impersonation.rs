@@ -35,22 +35,34 @@ const EXTRA: &str = "impersonate-extra-";
 /// The prefix of the user names of nodes.
 const NODE_PREFIX: &str = "system:node:";
 
-/// The user for authorization: the impersonated user, or `user` if the headers impersonate none.
+/// A user that another one impersonates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Impersonation {
+    /// The impersonated user.
+    pub user: User,
+    /// The verb of the mode that allows it, such as `impersonate:user-info`; None for the legacy mode.
+    pub constraint: Option<&'static str>,
+}
+
+/// The user that the headers impersonate; None if they impersonate none.
 pub async fn impersonate(
     authorizers: &Authorizers,
-    user: User,
+    user: &User,
     headers: &HeaderMap,
     info: &RequestInfo,
-) -> Result<User, Status> {
-    let Some(requested) = requested_user(headers)? else { return Ok(user) };
+) -> Result<Option<Impersonation>, Status> {
+    let Some(requested) = requested_user(headers)? else { return Ok(None) };
     let mut refusal = None;
     for mode in Mode::ALL.iter().filter(|it| it.applies(&requested)) {
-        match mode.check(authorizers, &user, &requested, info).await {
-            Ok(()) => return Ok(with_implied_groups(requested, *mode)),
+        match mode.check(authorizers, user, &requested, info).await {
+            Ok(()) => {
+                let user = with_implied_groups(requested, *mode);
+                return Ok(Some(Impersonation { user, constraint: mode.constraint() }));
+            }
             Err(status) => refusal = refusal.or(Some(status)),
         }
     }
-    let attributes = Attributes::new(&user, info);
+    let attributes = Attributes::new(user, info);
     Err(refusal.unwrap_or_else(|| forbidden(&attributes, "all impersonation modes failed")))
 }
 
@@ -73,6 +85,16 @@ impl Mode {
             Self::ArbitraryNode => Some("arbitrary-node"),
             Self::ServiceAccount => Some("serviceaccount"),
             Self::UserInfo => Some("user-info"),
+            Self::Legacy => None,
+        }
+    }
+
+    /// The verb on the user that the mode requires; None for the legacy mode.
+    fn constraint(self) -> Option<&'static str> {
+        match self {
+            Self::ArbitraryNode => Some("impersonate:arbitrary-node"),
+            Self::ServiceAccount => Some("impersonate:serviceaccount"),
+            Self::UserInfo => Some("impersonate:user-info"),
             Self::Legacy => None,
         }
     }
@@ -304,9 +326,10 @@ mod tests {
             .collect();
         let info = RequestInfo::parse(&Method::GET, "/api/v1/pods", &Query::default()).unwrap();
         let bob = User::authenticated("bob", "", vec![]);
-        impersonate(&authorizers, bob, &headers, &info)
+        impersonate(&authorizers, &bob, &headers, &info)
             .now_or_never()
             .expect("the allow list is in memory")
+            .map(|it| it.expect("the headers impersonate a user").user)
             .map(|user| format!("{} {:?}", user.name, user.groups))
             .map_err(|status| status.message)
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::Response;
 use http::request::Parts as Head;
 
-use crate::auth::audit;
+use crate::audit::AuditContext;
 use crate::auth::authentication::User;
 use crate::endpoints::context::{ContextParts, RequestContext};
 use crate::endpoints::{
@@ -110,9 +110,7 @@ pub(crate) async fn resource(
     if let Some(DeletedCrdInstance(served)) = head.extensions.get() {
         let version = served.resource.storage_index;
         let cx = RequestContext::new(parts, MediaTypeOptions::JSON, Arc::clone(served), version);
-        let response = Box::pin(delete::delete_instance(&cx)).await?;
-        audit::record(&cx.scope.user, cx.scope.verb, &cx.scope.path, response.status().as_u16());
-        return Ok(response);
+        return Box::pin(delete::delete_instance(&cx)).await;
     }
     let ResourcePath { group, version, resource, .. } = &parts.scope.path;
     if let Some(remote) = parts.plane.aggregation.find(group, version)
@@ -185,8 +183,7 @@ fn is_in_scope(served: &ServedResource, path: &ResourcePath, verb: Verb) -> bool
 /// allocates the memory of its own verb and not that of the largest.
 async fn dispatch(cx: RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
     if cx.scope.verb == Verb::Watch {
-        // The watch takes the context, so it is recorded before its status code is known.
-        audit::record(&cx.scope.user, cx.scope.verb, &cx.scope.path, 200);
+        let audit = cx.scope.audit.clone();
         let (warnings, error_media_type) = (cx.scope.take_warnings(), cx.error_media_type);
         let result = if is_expensive(&cx, body) {
             let plane = Arc::clone(&cx.plane);
@@ -195,13 +192,26 @@ async fn dispatch(cx: RequestContext, body: &[u8]) -> Result<Response<Body>, Sta
         } else {
             Box::pin(watch::watch(cx)).await
         };
-        let response = result.unwrap_or_else(|status| response::failure(&status, error_media_type));
+        let response =
+            result.unwrap_or_else(|status| failure(&status, error_media_type, audit.as_deref()));
         return Ok(response::with_warnings(response, warnings));
     }
     let result = offload_if(is_expensive(&cx, body), &cx.scope, serve(&cx, body)).await;
-    let response = result.unwrap_or_else(|status| response::failure(&status, cx.error_media_type));
-    audit::record(&cx.scope.user, cx.scope.verb, &cx.scope.path, response.status().as_u16());
+    let response = result
+        .unwrap_or_else(|status| failure(&status, cx.error_media_type, cx.scope.audit.as_deref()));
     Ok(response::with_warnings(response, cx.scope.take_warnings()))
+}
+
+/// The response with a failure, which is also recorded.
+fn failure(
+    status: &Status,
+    accepted: MediaTypeOptions,
+    audit: Option<&AuditContext>,
+) -> Response<Body> {
+    if let Some(audit) = audit {
+        audit.set_failure(status);
+    }
+    response::failure(status, accepted)
 }
 
 async fn serve(cx: &RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {

@@ -1,5 +1,5 @@
 //! [`ResponseFilters`]: the stages that wrap the chain because they also see the response:
-//! deadline, panic recovery, writes that outlive the request, metrics, compression.
+//! deadline, panic recovery, audit, writes that outlive the request, metrics, compression.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::received_request::ReceivedRequest;
 use super::request_labels;
+use crate::audit::AuditContext;
 use crate::http::body::Body;
 use crate::http::negotiation::MediaTypeOptions;
 use crate::http::{compression, response};
@@ -32,6 +33,9 @@ pub(super) struct ResponseFilters {
     is_read_only: bool,
     compresses: bool,
     writes: PendingWrites,
+    /// None if the plane is not audited.
+    audit: Option<Arc<AuditContext>>,
+    is_long_running: bool,
 }
 
 impl ResponseFilters {
@@ -41,6 +45,7 @@ impl ResponseFilters {
         peer: &Peer,
         request: &Request<B>,
         received: &ReceivedRequest,
+        audit: Option<Arc<AuditContext>>,
     ) -> Self {
         let ReceivedRequest { info, query, started, deadline } = received;
         let is_read_only = info.verb.is_read_only();
@@ -59,6 +64,8 @@ impl ResponseFilters {
             is_read_only,
             compresses: peer.remote && compression::accepts_gzip(request.headers()),
             writes: PendingWrites::default(),
+            audit,
+            is_long_running: info.is_long_running(),
         }
     }
 
@@ -88,26 +95,48 @@ impl ResponseFilters {
 
     /// Runs `work` and records the metrics of the response.
     async fn count(self, work: impl Future<Output = Response<Body>>) -> Response<Body> {
-        let Self { plane, labels, started, timeout, in_flight, .. } = self;
-        let response = with_timeout_and_recovery(timeout, work).await.unwrap_or_else(|response| {
-            tracing::error!(?labels, "a request panicked");
-            response
-        });
+        let Self { plane, labels, started, timeout, in_flight, audit, is_long_running, .. } = self;
+        let response = match with_timeout_and_recovery(timeout, work).await {
+            Ok(response) => match audit {
+                Some(audit) => audit.finish(response, is_long_running).await,
+                None => response,
+            },
+            Err(PanicResponse { response, message }) => {
+                tracing::error!(?labels, "a request panicked");
+                if let Some(audit) = audit {
+                    audit.finish_panic(&message).await;
+                }
+                response
+            }
+        };
         drop(in_flight);
         plane.metrics.observe_response(&labels, response, started.elapsed())
     }
+}
+
+/// The response to a request that panicked.
+#[derive(Debug)]
+struct PanicResponse {
+    response: Response<Body>,
+    /// The message of the panic.
+    message: String,
 }
 
 /// The response of `work`, or a timeout Status. If `work` panics, the Err has the response 500.
 async fn with_timeout_and_recovery(
     timeout: Duration,
     work: impl Future<Output = Response<Body>>,
-) -> Result<Response<Body>, Response<Body>> {
+) -> Result<Response<Body>, PanicResponse> {
     match tokio::time::timeout(timeout, AssertUnwindSafe(work).catch_unwind()).await {
         Ok(Ok(response)) => Ok(response),
-        Ok(Err(_)) => {
-            let message = "This request caused apiserver to panic. Look in the logs for details.";
-            Err(response::text(500, message))
+        Ok(Err(panic)) => {
+            let text = "This request caused apiserver to panic. Look in the logs for details.";
+            let message = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
+            let message = message.or_else(|| panic.downcast_ref::<String>().cloned());
+            Err(PanicResponse {
+                response: response::text(500, text),
+                message: message.unwrap_or_default(),
+            })
         }
         Err(_) => {
             let why = "request did not complete within the allotted timeout";
@@ -133,7 +162,9 @@ mod tests {
         let result =
             with_timeout_and_recovery(Duration::from_mins(1), async { panic!("as if by a bug") })
                 .await;
-        let (code, body) = text(result.unwrap_err()).await;
+        let PanicResponse { response, message } = result.err().unwrap();
+        assert_eq!(message, "as if by a bug");
+        let (code, body) = text(response).await;
         assert_eq!(code, 500);
         assert_eq!(body, "This request caused apiserver to panic. Look in the logs for details.");
     }

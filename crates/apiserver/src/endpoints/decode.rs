@@ -34,6 +34,7 @@ pub(crate) fn object(
     };
     let decoded = decode_body(&cx.content_type, bytes, ty)
         .map_err(|error| error.status(kind, version, bytes))?;
+    note_request_object(cx, bytes, &decoded);
     let duplicates = duplicates(&decoded, validation);
     let Decoded { value, literals, format, .. } = decoded;
     let mut object = object_of_resource(cx, value, bytes)?;
@@ -60,6 +61,7 @@ pub(crate) fn of_type(
     let (kind, version) = (ty.short_name(), ty.package().version());
     let decoded = decode_body(&cx.content_type, bytes, Some(ty))
         .map_err(|error| error.status(kind, version, bytes))?;
+    note_request_object(cx, bytes, &decoded);
     let duplicates = duplicates(&decoded, validation);
     let Decoded { value, literals, format, .. } = decoded;
     let mut object = into_object(value).map_err(|why| unrecognized(kind, &why, bytes))?;
@@ -82,6 +84,13 @@ pub(crate) fn of_type(
     let errors = ordered_strict_errors(bytes, format, duplicates, unknown);
     report_strict_errors(cx, validation, errors).map_err(undecodable)?;
     Ok(Object::from_value(value).unwrap_or_default())
+}
+
+/// Records the object of a request that is audited.
+pub(crate) fn note_request_object(cx: &RequestContext, bytes: &[u8], decoded: &Decoded) {
+    if let Some(audit) = &cx.scope.audit {
+        audit.set_request_object(bytes, &decoded.value);
+    }
 }
 
 /// The errors about duplicate keys, for [`report_strict_errors`].

@@ -54,6 +54,7 @@ pub(super) fn options(cx: &RequestContext, body: &[u8]) -> Result<DeleteOptions,
     let ty = types::find("meta/v1.DeleteOptions").expect("the table has all types of meta/v1");
     let decoded = decode::decode_body(&cx.content_type, body, Some(ty))
         .map_err(|error| error.plain_status())?;
+    decode::note_request_object(cx, body, &decoded);
     let literals = decoded.literals;
     let mut options = decode::into_object(decoded.value).map_err(Status::bad_request)?;
     if !matches!(options.kind(), "" | "DeleteOptions") {

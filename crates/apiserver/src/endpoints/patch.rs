@@ -41,6 +41,9 @@ pub(crate) async fn patch(
     body: &[u8],
     strategy: UpdateStrategy,
 ) -> Result<Response<Body>, Status> {
+    if let Some(audit) = &cx.scope.audit {
+        audit.set_patch(body);
+    }
     if is_apply(cx) {
         return super::apply::apply(cx, body, strategy).await;
     }

@@ -1,6 +1,7 @@
 //! [`Handler`]: answers requests from sockets and from within the process; and [`Peer`], their sender.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ pub(crate) struct Peer {
     pub has_foreign_certificate: bool,
     /// Whether the sender is on another machine.
     pub remote: bool,
+    /// The address of the sender; None within the process.
+    pub address: Option<IpAddr>,
     /// The connection of the request; None within the process.
     pub connection: Option<Arc<Connection>>,
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
 use super::pending_writes::PendingWrites;
+use crate::audit::AuditContext;
 use crate::auth::authentication::User;
 use crate::cache::watch_cache::Entry;
 use crate::flow_control::SeatHandle;
@@ -42,6 +43,8 @@ pub(crate) struct RequestScope {
     /// The seat of the request in flow control, which is lent to other requests while it waits for
     /// a webhook.
     pub seat: SeatHandle,
+    /// The audit event of the request; None if it is not audited.
+    pub audit: Option<Arc<AuditContext>>,
     /// The warnings of the response.
     warnings: Arc<Mutex<Warnings>>,
     /// The path and value of each empty list and map that the client sent.
@@ -61,12 +64,14 @@ pub(crate) struct ScopeParts {
     pub deadline: Instant,
     pub writes: PendingWrites,
     pub seat: SeatHandle,
+    pub audit: Option<Arc<AuditContext>>,
 }
 
 impl RequestScope {
     /// The scope of a request for `served`. A deprecated version adds a warning.
     pub(crate) fn new(parts: ScopeParts, served: Arc<ServedResource>, version: usize) -> Self {
-        let ScopeParts { storage, user, verb, path, field_manager, deadline, writes, seat } = parts;
+        let ScopeParts { storage, user, verb, path, field_manager, deadline, writes, .. } = parts;
+        let (seat, audit) = (parts.seat, parts.audit);
         let mut warnings = Warnings::default();
         served.version(version).deprecation.iter().for_each(|it| warnings.add(it.clone()));
         Self {
@@ -80,6 +85,7 @@ impl RequestScope {
             deadline,
             writes,
             seat,
+            audit,
             warnings: Arc::new(Mutex::new(warnings)),
             sent_empty: Mutex::default(),
         }
@@ -104,6 +110,7 @@ impl RequestScope {
             deadline: self.deadline,
             writes: self.writes.clone(),
             seat: self.seat.clone(),
+            audit: self.audit.clone(),
             warnings: Arc::clone(&self.warnings),
             sent_empty: Mutex::default(),
         }

@@ -50,6 +50,7 @@ mod admission_plugins;
 mod authentication;
 mod authorizers;
 mod permissions;
+mod audit;
 mod access_reviews;
 mod unreadable;
 mod aggregation;

@@ -1,5 +1,6 @@
 //! `sampan up`: starts a plane, prints its URL and kubeconfig, and stops it cleanly.
 
+mod audit_args;
 mod encryption_args;
 mod listen_address;
 mod oidc_args;
@@ -26,6 +27,7 @@ use apiserver::auth::authentication::token::TokenFile;
 use apiserver::auth::authorization::abac::PolicyFile;
 use apiserver::auth::authorization::always::{AlwaysAllow, AlwaysDeny};
 use apiserver::{Anonymous, AuthorizerConfig, Config, Server, StoreConfig};
+use audit_args::AuditArgs;
 use cluster::{Cluster, ClusterConfig, Selection};
 use encryption_args::EncryptionArgs;
 use listen_address::{ListenAddress, server_url};
@@ -123,6 +125,8 @@ pub(crate) struct UpArgs {
     /// it, in kube-apiserver's format: one JSON object per line
     #[arg(long, value_name = "FILE")]
     authorization_policy_file: Option<PathBuf>,
+    #[command(flatten)]
+    audit: AuditArgs,
     /// Network from which cluster IPs of services are allocated
     #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/24")]
     service_cidr: String,
@@ -267,6 +271,7 @@ fn config(args: &UpArgs) -> Result<Config> {
         oidc,
         token_webhook: args.token_webhook.settings()?,
         authorizers: authorizers(args)?,
+        audit: args.audit.settings()?,
         service_cidr: args.service_cidr.clone(),
         enabled_plugins: args.enable_admission_plugins.clone(),
         disabled_plugins: args.disable_admission_plugins.clone(),

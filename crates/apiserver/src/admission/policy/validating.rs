@@ -11,7 +11,6 @@ use super::policy_spec::{
 };
 use super::{Denial, denied_name};
 use crate::admission::Attributes;
-use crate::auth::audit;
 use crate::cache::watch_cache::Snapshot;
 use crate::registry::scope::RequestScope;
 use cel::Type;
@@ -350,5 +349,7 @@ fn annotation(value: &cel::Value<'_>) -> Result<Option<String>, String> {
 }
 
 fn annotate(scope: &RequestScope, key: &str, value: &str) {
-    audit::annotate(&scope.user, scope.verb, &scope.path, key, value);
+    if let Some(audit) = &scope.audit {
+        audit.annotate(key, value);
+    }
 }

@@ -86,7 +86,9 @@ pub(super) async fn call_webhook(
     let response =
         version.decode_response(webhook_type, &uid, &answer).map_err(WebhookError::Calling)?;
     for (key, value) in &response.annotations {
-        tracing::info!(target: "audit", webhook = webhook.name, key, value, "annotation");
+        if let Some(audit) = &scope.audit {
+            audit.annotate(&format!("{}/{key}", webhook.name), value);
+        }
     }
     for warning in &response.warnings {
         scope.warn(warning.clone());

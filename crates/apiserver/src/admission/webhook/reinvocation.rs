@@ -34,6 +34,11 @@ impl WebhookReinvokeContext {
         Arc::clone(self.webhooks.get_or_insert_with(current))
     }
 
+    /// 0 in the first round, 1 in the second.
+    pub(super) fn round(&self) -> usize {
+        usize::from(self.is_reinvoke)
+    }
+
     /// Begins the second round. Returns false if no second round is needed, because neither a
     /// policy nor a webhook changed the object.
     pub(in crate::admission) fn begin_reinvocation(

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{Request, Response};
 use http_body_util::Full;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::User;
 use crate::outbound;
-use crate::outbound::kubeconfig::KubeconfigTarget;
+use crate::outbound::webhook_endpoint::WebhookEndpoint;
 use crate::outbound::{Outbound, failure_message};
 use answer_cache::{AnswerCache, Begin};
 use keel::{Clock, Entropy, Tasks};
@@ -50,7 +50,7 @@ pub enum ReviewVersion {
 #[derive(Debug, Clone)]
 pub struct TokenWebhookSettings {
     /// The server.
-    pub target: KubeconfigTarget,
+    pub endpoint: WebhookEndpoint,
     /// The version of the reviews.
     pub version: ReviewVersion,
     /// The time for which answers are cached; zero for none.
@@ -163,20 +163,20 @@ impl Caller {
     }
 
     async fn post(&self, body: &str, deadline: Instant) -> Result<Bytes, CallError> {
-        let target = &self.settings.target;
+        let endpoint = &self.settings.endpoint;
         let failed = |is_temporary: bool, why: &dyn std::fmt::Display| CallError {
-            message: format!("Post {}: {why}", quote(&target.url.to_string())),
+            message: format!("Post {}: {why}", quote(endpoint.url())),
             is_temporary,
         };
-        let mut request = Request::post(target.url.clone())
+        let mut request = Request::post(endpoint.url())
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json, */*");
-        if let Some(authorization) = &target.authorization {
-            request = request.header(AUTHORIZATION, authorization);
+        if let Some((name, value)) = endpoint.headers().map_err(|error| failed(false, &error))? {
+            request = request.header(name, value);
         }
         let request =
             request.body(Full::from(body.to_owned())).map_err(|error| failed(false, &error))?;
-        let call = self.outbound.call(&target.destination, request, MAX_RESPONSE, deadline);
+        let call = self.outbound.call(endpoint.destination(), request, MAX_RESPONSE, deadline);
         let answer = match timeout_at(deadline, call).await {
             Err(_) => return Err(failed(false, &"context deadline exceeded")),
             Ok(Err(error @ outbound::Error::Transport(_))) => return Err(failed(true, &error)),

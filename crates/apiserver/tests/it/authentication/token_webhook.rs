@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::webhook_server::WebhookServer;
 use apiserver::auth::authentication::token_webhook::{ReviewVersion, TokenWebhookSettings};
-use apiserver::outbound::kubeconfig::KubeconfigTarget;
+use apiserver::outbound::webhook_endpoint::WebhookEndpoint;
 use machinery::{Value, json};
 use testenv::TestEnv;
 
@@ -47,8 +47,8 @@ async fn plane(server: &WebhookServer, version: ReviewVersion) -> TestEnv {
         "users": [{"name": "u", "user": {"token": "of-the-server"}}],
     });
     std::fs::write(&path, config.to_string()).unwrap();
-    let target = KubeconfigTarget::read(&path).unwrap();
-    let settings = TokenWebhookSettings { target, version, cache_ttl: Duration::from_mins(2) };
+    let endpoint = WebhookEndpoint::read(&path).unwrap();
+    let settings = TokenWebhookSettings { endpoint, version, cache_ttl: Duration::from_mins(2) };
     TestEnv::builder().config(|config| config.token_webhook = Some(settings)).start().await
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use super::service_account_args::parse_duration;
 use apiserver::auth::authentication::token_webhook::{ReviewVersion, TokenWebhookSettings};
-use apiserver::outbound::kubeconfig::KubeconfigTarget;
+use apiserver::outbound::webhook_endpoint::WebhookEndpoint;
 
 /// See the [module documentation](self).
 #[derive(Debug, clap::Args)]
@@ -38,7 +38,7 @@ impl TokenWebhookArgs {
     /// Reads the kubeconfig; None if there is none.
     pub(super) fn settings(&self) -> Result<Option<TokenWebhookSettings>> {
         let Some(path) = &self.authentication_token_webhook_config_file else { return Ok(None) };
-        let target = KubeconfigTarget::read(path).context(
+        let endpoint = WebhookEndpoint::read(path).context(
             "name a kubeconfig that can be used with --authentication-token-webhook-config-file",
         )?;
         let version = match self.authentication_token_webhook_version {
@@ -46,7 +46,7 @@ impl TokenWebhookArgs {
             Version::V1beta1 => ReviewVersion::V1beta1,
         };
         let cache_ttl = self.authentication_token_webhook_cache_ttl;
-        Ok(Some(TokenWebhookSettings { target, version, cache_ttl }))
+        Ok(Some(TokenWebhookSettings { endpoint, version, cache_ttl }))
     }
 }
 

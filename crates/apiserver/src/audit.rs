@@ -1,0 +1,140 @@
+//! Audit: a record of who did what, as `audit.k8s.io/v1` Events.
+//!
+//! [`Policy`] decides which requests are recorded and how much of them. The [`AuditContext`] of a
+//! request collects its event, and gives it at each stage to the [`Auditor`], which passes it to the
+//! backends: a file that is rotated, a webhook, or both.
+//!
+//! ```text
+//! request ─▶ authenticated ──────▶ … ─▶ response ──────────▶ end of a watch
+//!            RequestReceived           ResponseStarted (long-running requests)
+//!                                      ResponseComplete ·····▶ ResponseComplete
+//! ```
+//!
+//! No event is lost silently. In the modes `blocking` and `blocking-strict`, the request waits until
+//! its event is stored; in the mode `batch`, an event that does not fit into the buffer is dropped,
+//! counted in `apiserver_audit_error_total` and logged. Buffers are emptied when the plane stops.
+
+pub mod policy;
+mod event;
+mod objects;
+pub(crate) mod context;
+mod backend;
+mod buffer;
+mod error_log;
+mod log_backend;
+mod webhook_backend;
+mod metrics;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use prometheus_client::registry::Registry;
+
+use backend::Backend;
+use keel::{Clock, Entropy, Tasks};
+use metrics::AuditMetrics;
+use policy::Policy;
+
+pub use backend::{BatchSettings, Delivery, Mode, Throttle};
+pub(crate) use context::AuditContext;
+pub use log_backend::{LogError, LogSettings};
+pub use webhook_backend::WebhookSettings;
+
+/// The header with the audit ID, of the request and of the response.
+pub(crate) const ID: HeaderName = HeaderName::from_static("audit-id");
+
+/// The audit ID of a request: that of its header, or a new one.
+pub(crate) fn id(entropy: &Entropy, headers: &HeaderMap) -> HeaderValue {
+    let new_id = || HeaderValue::try_from(entropy.uuid()).expect("a UUID is ASCII");
+    headers.get(ID).filter(|it| !it.is_empty()).cloned().unwrap_or_else(new_id)
+}
+
+/// The settings of an audited plane.
+#[derive(Debug, Clone)]
+pub struct AuditSettings {
+    /// Which requests are recorded.
+    pub policy: Arc<Policy>,
+    /// The file of events, if there is one.
+    pub log: Option<LogSettings>,
+    /// The webhook that receives events, if there is one.
+    pub webhook: Option<WebhookSettings>,
+}
+
+/// Evaluates the policy and passes events to the backends.
+pub(crate) struct Auditor {
+    policy: Arc<Policy>,
+    backends: Arc<[Backend]>,
+    metrics: AuditMetrics,
+    clock: Clock,
+    /// The tasks of the backends, which stop after all requests.
+    tasks: Tasks,
+}
+
+impl Auditor {
+    /// Opens the backends; None if the plane is not audited. `tasks` stop after all requests.
+    pub(crate) fn start(
+        settings: Option<&AuditSettings>,
+        clock: &Clock,
+        entropy: &Entropy,
+        tasks: &Tasks,
+        registry: &mut Registry,
+    ) -> Result<Option<Arc<Self>>, LogError> {
+        let metrics = AuditMetrics::new(registry);
+        let Some(AuditSettings { policy, log, webhook }) = settings else { return Ok(None) };
+        let mut backends = Vec::new();
+        if let Some(log) = log {
+            backends.push(Backend::log(log, clock, tasks, &metrics)?);
+        }
+        if let Some(webhook) = webhook {
+            backends.push(Backend::webhook(webhook, clock, entropy, tasks, &metrics));
+        }
+        if backends.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Arc::new(Self {
+            policy: Arc::clone(policy),
+            backends: backends.into(),
+            metrics,
+            clock: clock.clone(),
+            tasks: tasks.clone(),
+        })))
+    }
+
+    /// Passes an event to all backends. False if one failed and demands that the request fails.
+    async fn process(&self, event: &Bytes) -> bool {
+        self.metrics.events.inc();
+        let mut is_stored = true;
+        for backend in self.backends.iter() {
+            is_stored &= match backend.process_now(event) {
+                Some(is_stored) => is_stored,
+                None => backend.process(event).await,
+            };
+        }
+        is_stored
+    }
+
+    /// Passes an event to all backends where nothing can wait for them.
+    fn process_detached(&self, event: Bytes) {
+        self.metrics.events.inc();
+        let mut waits = false;
+        for backend in self.backends.iter() {
+            waits |= backend.process_now(&event).is_none();
+        }
+        if !waits || tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        let backends = Arc::clone(&self.backends);
+        self.tasks.spawn("audit-event", async move {
+            for backend in backends.iter().filter(|it| it.waits()) {
+                backend.process(&event).await;
+            }
+        });
+    }
+}
+
+impl std::fmt::Debug for Auditor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Auditor").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,316 @@
+//! [`AuditContext`]: the audit events of one request.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, HeaderValue};
+use http::request::Parts as Head;
+use http::{HeaderMap, Response};
+
+use super::Auditor;
+use super::event::{self, Event};
+use super::objects;
+use super::policy::{AuditAttributes, Level, RequestAuditConfig, Stage};
+use crate::auth::authentication::User;
+use crate::auth::authorization::{Attributes, Decision};
+use crate::http::body::Body;
+use crate::http::headers;
+use crate::request::RequestInfo;
+use keel::Timestamp;
+use machinery::{Reason, Status, Value};
+
+/// See the [module documentation](self). It is created for each request if the plane is audited, and
+/// has no level until the request is authenticated.
+pub(crate) struct AuditContext {
+    auditor: Arc<Auditor>,
+    id: String,
+    received: Timestamp,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// None before the policy is evaluated.
+    config: Option<RequestAuditConfig>,
+    event: Event,
+    /// Whether the only event is that of the failed authentication.
+    is_unauthenticated: bool,
+    /// Whether the last event is recorded, or will be at the end of a stream.
+    is_finished: bool,
+}
+
+/// The event could not be stored, and the backend demands that the request fails.
+#[derive(Debug)]
+pub(crate) struct NotStored;
+
+/// The sender of a request.
+pub(crate) struct Client<'a> {
+    /// The head of the request.
+    pub head: &'a Head,
+    /// The address of the connection; None within the process.
+    pub address: Option<IpAddr>,
+    /// Whether the client presented a certificate.
+    pub has_certificate: bool,
+}
+
+impl AuditContext {
+    /// The context of a request that was just received.
+    pub(crate) fn new(auditor: &Arc<Auditor>, id: &HeaderValue) -> Arc<Self> {
+        Arc::new(Self {
+            auditor: Arc::clone(auditor),
+            id: String::from_utf8_lossy(id.as_bytes()).into_owned(),
+            received: auditor.clock.now(),
+            state: Mutex::default(),
+        })
+    }
+
+    /// Evaluates the policy for an authenticated request, and records that it was received.
+    pub(crate) async fn begin(
+        &self,
+        user: &User,
+        info: &RequestInfo,
+        client: &Client<'_>,
+    ) -> Result<(), NotStored> {
+        self.evaluate(user, info, client, true);
+        if self.record(Stage::RequestReceived).await {
+            return Ok(());
+        }
+        self.auditor.metrics.rejected.inc();
+        // Upstream: no other event follows.
+        self.lock().is_finished = true;
+        Err(NotStored)
+    }
+
+    /// Evaluates the policy for a request whose authentication failed.
+    pub(crate) fn begin_unauthenticated(&self, info: &RequestInfo, client: &Client<'_>) {
+        self.evaluate(&User::default(), info, client, false);
+        let message = attempted_methods(&client.head.headers, client.has_certificate);
+        let mut state = self.lock();
+        state.is_unauthenticated = true;
+        state.event.response_status = Some(event::status_of_code(Some(&message), 401));
+    }
+
+    fn evaluate(&self, user: &User, info: &RequestInfo, client: &Client<'_>, known: bool) {
+        let attributes = Attributes::new(user, info);
+        let request = AuditAttributes { attributes, is_authenticated: known };
+        let config = self.auditor.policy.evaluate(&request);
+        self.auditor.metrics.count_level(config.level);
+        let mut state = self.lock();
+        state.config = Some(config);
+        if config.level > Level::None {
+            state.event = Event::new(&attributes, client.head, client.address);
+        }
+    }
+
+    /// The level of the request; [`Level::None`] before the policy is evaluated.
+    pub(crate) fn level(&self) -> Level {
+        self.lock().config.map_or(Level::None, |it| it.level)
+    }
+
+    /// Records the impersonated user.
+    pub(crate) fn set_impersonated(&self, user: &User, constraint: Option<&str>) {
+        self.lock().event.set_impersonated(user, constraint);
+    }
+
+    /// Records a decision of the authorizers. Upstream: endpoints/filters `WithAuthorization`.
+    pub(crate) fn set_decision(&self, decision: &Decision) {
+        if decision.is_allowed() {
+            self.annotate("authorization.k8s.io/decision", "allow");
+        } else if decision.evaluation_error().is_some() {
+            return self.annotate("authorization.k8s.io/reason", "internal error");
+        } else {
+            self.annotate("authorization.k8s.io/decision", "forbid");
+        }
+        self.annotate("authorization.k8s.io/reason", decision.reason());
+    }
+
+    /// Adds an annotation. The first value of a key counts.
+    pub(crate) fn annotate(&self, key: &str, value: &str) {
+        let mut state = self.lock();
+        let present = state.event.annotations.get(key).map(|present| present == value);
+        match present {
+            None => {
+                state.event.annotations.insert(key.to_owned(), value.to_owned());
+            }
+            Some(true) => {}
+            Some(false) => {
+                tracing::warn!(key, audit_id = self.id, "an audit annotation was set twice");
+            }
+        }
+    }
+
+    /// Records the decoded object of a request: its name at every level, itself if the level says so.
+    pub(crate) fn set_request_object(&self, bytes: &[u8], value: &Value) {
+        let mut state = self.lock();
+        let Some(config) = state.config.filter(|it| it.level > Level::None) else { return };
+        if let Some(object) = &mut state.event.object_ref {
+            let metadata = &value["metadata"];
+            for (field, text) in [
+                ("namespace", &mut object.namespace),
+                ("name", &mut object.name),
+                ("uid", &mut object.uid),
+                ("resourceVersion", &mut object.resource_version),
+            ] {
+                if text.is_empty() {
+                    metadata[field].as_str().unwrap_or_default().clone_into(text);
+                }
+            }
+        }
+        if config.level >= Level::Request {
+            let object = objects::of_request(bytes, value, config.omit_managed_fields);
+            state.event.request_object = Some(object);
+        }
+    }
+
+    /// Records the patch of a request, if the level says so.
+    pub(crate) fn set_patch(&self, bytes: &[u8]) {
+        if self.level() >= Level::Request {
+            let patch = objects::of_patch(bytes);
+            self.lock().event.request_object = patch;
+        }
+    }
+
+    /// Records a failure as the result of the request.
+    pub(crate) fn set_failure(&self, status: &Status) {
+        let mut state = self.lock();
+        // That of a failed authentication tells more than the response.
+        if !state.is_unauthenticated {
+            state.event.response_status = Some(event::status_of_failure(status));
+        }
+    }
+
+    /// Records the response. If it is a stream, its end is recorded when the stream is dropped.
+    pub(crate) async fn finish(
+        self: &Arc<Self>,
+        mut response: Response<Body>,
+        is_long_running: bool,
+    ) -> Response<Body> {
+        let Some(config) = self.lock().config.filter(|it| it.level > Level::None) else {
+            return response;
+        };
+        let is_stream = matches!(response.body(), Body::Stream(_));
+        let is_unauthenticated = {
+            let mut state = self.lock();
+            if state.is_finished {
+                return response;
+            }
+            state.is_finished = true;
+            let code = response.status().as_u16();
+            let status = state.event.response_status.take();
+            let status = status.or_else(|| objects::status_of(&response));
+            state.event.response_status =
+                Some(status.unwrap_or_else(|| event::status_of_code(None, code)));
+            let is_resource = state.event.object_ref.is_some();
+            if config.level == Level::RequestResponse
+                && is_resource
+                && !state.is_unauthenticated
+                && let Some(bytes) = objects::bytes_of(&mut response)
+            {
+                let omit = config.omit_managed_fields;
+                state.event.response_object = objects::of_response(&response, &bytes, omit);
+            }
+            state.is_unauthenticated
+        };
+        if is_unauthenticated || is_long_running {
+            self.record(Stage::ResponseStarted).await;
+        }
+        if is_unauthenticated {
+            return response;
+        }
+        if is_stream {
+            let guard = EndOfStream(Arc::clone(self));
+            return response.map(|body| body.with_guard(guard));
+        }
+        self.record(Stage::ResponseComplete).await;
+        response
+    }
+
+    /// Records a panic as the result of the request.
+    pub(crate) async fn finish_panic(&self, message: &str) {
+        if self.level() == Level::None {
+            return;
+        }
+        let message = format!("APIServer panic'd: {message}");
+        let status = Status::new(500, Reason::InternalError, message);
+        {
+            let mut state = self.lock();
+            state.event.response_status = Some(event::status_of_failure(&status));
+            state.is_finished = true;
+        }
+        self.record(Stage::Panic).await;
+    }
+
+    /// Records the event of a stage. False if it could not be stored and the request should fail.
+    async fn record(&self, stage: Stage) -> bool {
+        match self.encode(stage) {
+            Some(event) => self.auditor.process(&event).await,
+            None => true,
+        }
+    }
+
+    /// The event of a stage, unless the policy omits it.
+    fn encode(&self, stage: Stage) -> Option<Bytes> {
+        let state = self.lock();
+        let config = state.config.filter(|it| it.level > Level::None)?;
+        if config.omit_stages.contains(stage) {
+            return None;
+        }
+        let now = match stage {
+            Stage::RequestReceived => self.received,
+            _ => self.auditor.clock.now(),
+        };
+        Some(state.event.encode(config.level, &self.id, stage, self.received, now).into())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for AuditContext {
+    /// Records the end of a request that was dropped before it had a response.
+    fn drop(&mut self) {
+        {
+            let mut state = self.lock();
+            let is_open = state.config.is_some_and(|it| it.level > Level::None);
+            if state.is_finished || !is_open {
+                return;
+            }
+            state.event.response_status.get_or_insert_with(event::status_of_early_close);
+        }
+        if let Some(event) = self.encode(Stage::ResponseComplete) {
+            self.auditor.process_detached(event);
+        }
+    }
+}
+
+/// Records the end of a stream when it is dropped.
+struct EndOfStream(Arc<AuditContext>);
+
+impl Drop for EndOfStream {
+    fn drop(&mut self) {
+        if let Some(event) = self.0.encode(Stage::ResponseComplete) {
+            self.0.auditor.process_detached(event);
+        }
+    }
+}
+
+/// Upstream: endpoints/filters `getAuthMethods`.
+fn attempted_methods(headers: &HeaderMap, has_certificate: bool) -> String {
+    let header = headers::first(headers, AUTHORIZATION);
+    let scheme = header.trim().split_once(' ').map_or("", |(scheme, _)| scheme);
+    let mut methods = Vec::new();
+    for name in ["basic", "bearer"] {
+        if scheme.eq_ignore_ascii_case(name) {
+            methods.push(name);
+        }
+    }
+    if has_certificate {
+        methods.push("x509");
+    }
+    if methods.is_empty() {
+        return "Authentication failed, no credentials provided".to_owned();
+    }
+    format!("Authentication failed, attempted: {}", methods.join(", "))
+}

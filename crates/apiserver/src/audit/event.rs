@@ -1,0 +1,278 @@
+//! [`Event`]: the `audit.k8s.io/v1` Event of a request. The parts that all stages of a request share
+//! are encoded once; a stage copies them.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use http::HeaderMap;
+use http::header::USER_AGENT;
+use http::request::Parts as Head;
+use serde::Serialize;
+
+use super::policy::{Level, Stage};
+use crate::auth::authentication::User;
+use crate::auth::authorization::Attributes;
+use crate::http::headers;
+use keel::Timestamp;
+use machinery::codec::json;
+use machinery::{Status, timestamp};
+
+/// The maximum length of a user agent. Upstream: `maxUserAgentLength`.
+const MAX_USER_AGENT: usize = 1024;
+
+/// See the [module documentation](self). The fields hold JSON unless their documentation says
+/// otherwise.
+#[derive(Debug, Default)]
+pub(super) struct Event {
+    /// The fields `requestURI`, `verb` and `user`.
+    request: Vec<u8>,
+    /// The fields `impersonatedUser` and `authenticationMetadata`, or nothing.
+    impersonation: Vec<u8>,
+    /// The fields `sourceIPs` and `userAgent`, each if there is one.
+    client: Vec<u8>,
+    /// Not encoded yet, since the object of the request completes it.
+    pub object_ref: Option<ObjectReference>,
+    /// The `responseStatus`.
+    pub response_status: Option<Vec<u8>>,
+    /// The `requestObject`.
+    pub request_object: Option<Vec<u8>>,
+    /// The `responseObject`.
+    pub response_object: Option<Vec<u8>>,
+    /// The annotations by key.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// The object of a request.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ObjectReference {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    resource: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    api_group: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    api_version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    subresource: String,
+}
+
+/// The user in an event.
+#[derive(Serialize)]
+struct UserInfo<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    username: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    uid: &'a str,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    groups: &'a [String],
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    extra: &'a BTreeMap<String, Vec<String>>,
+}
+
+impl<'a> From<&'a User> for UserInfo<'a> {
+    fn from(user: &'a User) -> Self {
+        Self { username: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra }
+    }
+}
+
+impl Event {
+    /// The event of a request. `address` is that of the client, unless it is in this process.
+    pub(super) fn new(attributes: &Attributes<'_>, head: &Head, address: Option<IpAddr>) -> Self {
+        let mut event = Self::default();
+        let uri = head.uri.path_and_query().map_or("", |it| it.as_str());
+        field(&mut event.request, "requestURI", uri);
+        field(&mut event.request, "verb", attributes.verb);
+        field(&mut event.request, "user", &UserInfo::from(attributes.user));
+        let addresses = source_addresses(&head.headers, address);
+        if !addresses.is_empty() {
+            field(&mut event.client, "sourceIPs", &addresses);
+        }
+        let agent = headers::first(&head.headers, USER_AGENT);
+        if !agent.is_empty() {
+            field(&mut event.client, "userAgent", &truncated_user_agent(&agent));
+        }
+        event.object_ref = attributes.resource.map(|it| ObjectReference {
+            resource: it.resource.to_owned(),
+            namespace: it.namespace.to_owned(),
+            name: it.name.to_owned(),
+            api_group: it.group.to_owned(),
+            api_version: it.version.to_owned(),
+            subresource: it.subresource.to_owned(),
+            ..ObjectReference::default()
+        });
+        event
+    }
+
+    /// Records the impersonated user, and the verb that allowed it unless that is `impersonate`.
+    pub(super) fn set_impersonated(&mut self, user: &User, constraint: Option<&str>) {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct AuthenticationMetadata<'a> {
+            impersonation_constraint: &'a str,
+        }
+        self.impersonation.clear();
+        field(&mut self.impersonation, "impersonatedUser", &UserInfo::from(user));
+        if let Some(impersonation_constraint) = constraint {
+            let metadata = AuthenticationMetadata { impersonation_constraint };
+            field(&mut self.impersonation, "authenticationMetadata", &metadata);
+        }
+    }
+
+    /// Encodes the event of one stage as a line of JSON.
+    pub(super) fn encode(
+        &self,
+        level: Level,
+        id: &str,
+        stage: Stage,
+        received: Timestamp,
+        now: Timestamp,
+    ) -> Vec<u8> {
+        let objects = [&self.response_status, &self.request_object, &self.response_object];
+        let objects: usize = objects.iter().filter_map(|it| it.as_ref()).map(Vec::len).sum();
+        let mut out = Vec::with_capacity(
+            self.request.len() + self.impersonation.len() + self.client.len() + objects + 768,
+        );
+        out.extend_from_slice(br#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":""#);
+        out.extend_from_slice(level.as_str().as_bytes());
+        out.push(b'"');
+        field(&mut out, "auditID", id);
+        field(&mut out, "stage", stage.as_str());
+        out.extend_from_slice(&self.request);
+        out.extend_from_slice(&self.impersonation);
+        out.extend_from_slice(&self.client);
+        if let Some(object) = &self.object_ref {
+            field(&mut out, "objectRef", object);
+        }
+        raw_field(&mut out, "responseStatus", self.response_status.as_deref());
+        raw_field(&mut out, "requestObject", self.request_object.as_deref());
+        raw_field(&mut out, "responseObject", self.response_object.as_deref());
+        field(&mut out, "requestReceivedTimestamp", &micros(received));
+        field(&mut out, "stageTimestamp", &micros(now));
+        if !self.annotations.is_empty() {
+            field(&mut out, "annotations", &self.annotations);
+        }
+        out.extend_from_slice(b"}\n");
+        out
+    }
+}
+
+/// The `responseStatus` of a failure.
+pub(super) fn status_of_failure(status: &Status) -> Vec<u8> {
+    let mut out = br#"{"metadata":{},"status":"Failure""#.to_vec();
+    field(&mut out, "message", &status.message);
+    let reason = status.custom_reason.as_deref().unwrap_or(status.reason.as_str());
+    if !reason.is_empty() {
+        field(&mut out, "reason", reason);
+    }
+    if let Some(details) = &status.details {
+        field(&mut out, "details", &details.to_value());
+    }
+    field(&mut out, "code", &status.code);
+    out.push(b'}');
+    out
+}
+
+/// The `responseStatus` of a response without a Status.
+pub(super) fn status_of_code(message: Option<&str>, code: u16) -> Vec<u8> {
+    let mut out = br#"{"metadata":{}"#.to_vec();
+    if let Some(message) = message {
+        field(&mut out, "message", message);
+    }
+    field(&mut out, "code", &code);
+    out.push(b'}');
+    out
+}
+
+/// The `responseStatus` of a request whose client disconnected before the response.
+pub(super) fn status_of_early_close() -> Vec<u8> {
+    br#"{"metadata":{},"status":"Success","message":"Connection closed early","code":200}"#.to_vec()
+}
+
+fn field(out: &mut Vec<u8>, name: &str, value: &(impl Serialize + ?Sized)) {
+    begin_field(out, name);
+    json::write(out, value);
+}
+
+fn raw_field(out: &mut Vec<u8>, name: &str, value: Option<&[u8]>) {
+    if let Some(value) = value {
+        begin_field(out, name);
+        out.extend_from_slice(value);
+    }
+}
+
+fn begin_field(out: &mut Vec<u8>, name: &str) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+fn micros(time: Timestamp) -> String {
+    timestamp::format_micros(time.seconds(), time.nanos())
+}
+
+fn truncated_user_agent(agent: &str) -> String {
+    if agent.len() <= MAX_USER_AGENT {
+        return agent.to_owned();
+    }
+    let end = agent.floor_char_boundary(MAX_USER_AGENT);
+    format!("{}...TRUNCATED", &agent[..end])
+}
+
+/// The addresses of proxies and of the client. All but the last can be chosen by the client.
+///
+/// Upstream: apimachinery/pkg/util/net `SourceIPs`.
+fn source_addresses(headers: &HeaderMap, address: Option<IpAddr>) -> Vec<IpAddr> {
+    let mut found: Vec<IpAddr> = Vec::new();
+    let parse = |text: &str| text.trim().parse::<IpAddr>().ok();
+    found.extend(headers::first(headers, "x-forwarded-for").split(',').filter_map(parse));
+    let real = parse(&headers::first(headers, "x-real-ip"));
+    found.extend(real.filter(|it| !found.contains(it)));
+    found.extend(address.filter(|it| found.last() != Some(it)));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_addresses_of_proxies_precede_that_of_the_connection() {
+        let addresses = |forwarded: &'static str, real: &'static str, peer: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-forwarded-for", http::HeaderValue::from_static(forwarded));
+            headers.insert("x-real-ip", http::HeaderValue::from_static(real));
+            let found = source_addresses(&headers, peer.parse().ok());
+            found.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(addresses("", "", "10.0.0.1"), "10.0.0.1");
+        assert_eq!(addresses("1.1.1.1, x, 2.2.2.2", "", "2.2.2.2"), "1.1.1.1 2.2.2.2");
+        assert_eq!(addresses("1.1.1.1", "3.3.3.3", "::1"), "1.1.1.1 3.3.3.3 ::1");
+        assert_eq!(addresses("", "", ""), "");
+    }
+
+    #[test]
+    fn a_long_user_agent_is_truncated() {
+        let agent = "ä".repeat(1000);
+        let text = truncated_user_agent(&agent);
+        assert_eq!(text.len(), 1024 + "...TRUNCATED".len());
+        assert_eq!(truncated_user_agent("kubectl"), "kubectl");
+    }
+
+    #[test]
+    fn a_failure_is_a_status_without_kind() {
+        let status = Status::bad_request("a < b");
+        let text = String::from_utf8(status_of_failure(&status)).unwrap();
+        assert_eq!(
+            text,
+            r#"{"metadata":{},"status":"Failure","message":"a \u003c b","reason":"BadRequest","code":400}"#
+        );
+    }
+}
