@@ -106,7 +106,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("cache", &[]),
     ("config", &["outbound", "auth"]),
     ("outbound", &[]),
-    ("flow_control", &["auth", "request"]),
+    ("flow_control", &["auth", "metrics", "request"]),
     ("auth", &["http", "request"]),
     ("metrics", &["http", "request"]),
     ("http", &["request"]),

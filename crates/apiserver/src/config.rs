@@ -125,6 +125,10 @@ pub struct Config {
     pub writes_policy_status: bool,
     /// The services that are functions of this process, for aggregated APIs.
     pub in_process_services: InProcessServices,
+    /// Whether requests have the priority levels and fair queues of the stored objects, which share
+    /// `max_reads` and `max_writes` seats together. Without them, reads and writes beyond their limit
+    /// are refused.
+    pub priority_and_fairness: bool,
     /// The maximum number of concurrent reads.
     pub max_reads: usize,
     /// The maximum number of concurrent writes.
@@ -160,6 +164,7 @@ impl Default for Config {
             writes_quota_status: true,
             writes_policy_status: true,
             in_process_services: InProcessServices::default(),
+            priority_and_fairness: true,
             max_reads: 400,
             max_writes: 200,
             timeouts: Timeouts::default(),

@@ -30,7 +30,7 @@ use crate::config::{Anonymous, AuthorizerConfig, Config, StoreConfig};
 use crate::extensions::aggregation;
 use crate::extensions::aggregation::Aggregation;
 use crate::extensions::crd;
-use crate::flow_control::FlowControl;
+use crate::flow_control::{Fairness, FlowControl};
 use crate::in_process::InProcessClient;
 use crate::in_process::handler::Handler;
 use crate::in_process::loopback::LoopbackClient;
@@ -392,6 +392,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let rules = has_roles.then(|| Arc::new(RuleResolver::new(&storage)));
     let authorizers = access::authorizers(&config.authorizers, rules.as_ref(), &storage);
     let admission = Admission::new(plugins, authorizers.clone(), rules, &mut metrics);
+    let flow_control = Arc::new(flow_control(config, &mut metrics));
     let (used_secrets, uses) = mpsc::channel(USED_SECRETS);
     let client_authorities = config.client_authorities.with_own(authority.certificate());
     if let Some(settings) = &config.request_header {
@@ -414,7 +415,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
             client_authorities,
             request_header: config.request_header.clone(),
             authority,
-            flow_control: Arc::new(FlowControl::new(config.max_reads, config.max_writes)),
+            flow_control,
             timeouts: config.timeouts,
             metrics: Metrics::new(metrics),
             admission: Arc::new(admission),
@@ -436,6 +437,12 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let tracking = legacy_token_tracking::label_used_secrets(Arc::clone(&chain.plane), uses);
     chain.plane.storage.tasks.spawn("legacy-token-tracking", tracking);
     Ok(chain)
+}
+
+fn flow_control(config: &Config, metrics: &mut Registry) -> FlowControl {
+    let fairness =
+        if config.priority_and_fairness { Fairness::Enabled } else { Fairness::Disabled };
+    FlowControl::new(config.max_reads, config.max_writes, fairness, metrics)
 }
 
 /// Starts the watch cache. Its tasks stop with those of the store, since requests that finish while
@@ -485,6 +492,8 @@ async fn start_tasks(plane: &Arc<Plane>, config: &Config) -> Result<(), Error> {
     crd::start(storage, client.clone());
     bootstrap::bootstrap(plane).await?;
     storage.tasks.spawn("system-objects", bootstrap::maintain(Arc::clone(plane)));
+    let flow_control = bootstrap::flow_configuration::maintain(Arc::clone(plane));
+    storage.tasks.spawn("flow-control", flow_control);
     if config.writes_quota_status {
         let admission = Arc::clone(&plane.admission);
         let quotas =

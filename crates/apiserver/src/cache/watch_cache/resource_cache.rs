@@ -164,6 +164,12 @@ impl ResourceCache {
         self.snapshot.load().entries.is_empty()
     }
 
+    /// The number of objects and their size in bytes.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let snapshot = self.snapshot.load();
+        (snapshot.entries.len(), snapshot.bytes)
+    }
+
     /// One present object.
     pub(crate) fn get(&self, key: &str) -> Option<Arc<Entry>> {
         self.snapshot.load().entries.get(key).map(|it| Arc::clone(it))

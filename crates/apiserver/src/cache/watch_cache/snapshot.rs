@@ -19,6 +19,8 @@ pub(crate) struct Snapshot {
     pub revision: Revision,
     /// The number of objects with pending initializers. With none, lists need no filter.
     pub uninitialized: usize,
+    /// The size of all objects.
+    pub bytes: usize,
     /// The number of times that the objects were rewritten because of a changed schema.
     pub(super) rewrites: u64,
 }
@@ -54,7 +56,8 @@ impl Deref for SnapshotEntry {
 impl Snapshot {
     pub(super) fn of(entries: OrdMap<Arc<str>, SnapshotEntry>, revision: Revision) -> Self {
         let uninitialized = entries.values().filter(|it| it.uninitialized).count();
-        Self { entries, revision, uninitialized, rewrites: 0 }
+        let bytes = entries.values().map(|it| it.len()).sum();
+        Self { entries, revision, uninitialized, bytes, rewrites: 0 }
     }
 
     /// The snapshot without objects with pending initializers.
@@ -68,7 +71,7 @@ impl Snapshot {
             .map(|(key, snapshot_entry)| (Arc::clone(key), snapshot_entry.clone()))
             .collect();
         let Self { revision, rewrites, .. } = **self;
-        Arc::new(Self { entries, revision, uninitialized: 0, rewrites })
+        Arc::new(Self { rewrites, ..Self::of(entries, revision) })
     }
 
     /// Replaces or adds an object; removes it if `entry` is None.
@@ -78,7 +81,9 @@ impl Snapshot {
             None => self.entries.remove(key),
         };
         self.uninitialized += usize::from(entry.is_some_and(|it| it.uninitialized));
-        self.uninitialized -= usize::from(before.is_some_and(|it| it.uninitialized));
+        self.uninitialized -= usize::from(before.as_ref().is_some_and(|it| it.uninitialized));
+        self.bytes += entry.map_or(0, |it| it.len());
+        self.bytes -= before.map_or(0, |it| it.len());
     }
 
     /// The changes from this snapshot to a newer one: the old and the new state of each object that
