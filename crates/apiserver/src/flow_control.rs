@@ -217,10 +217,10 @@ impl FlowControl {
             .then(|| PriorityAndFairness::new(reads + writes, registry));
         Self {
             fair,
-            reads: Arc::new(Semaphore::new(reads)),
-            writes: Arc::new(Semaphore::new(writes)),
-            component_reads: Arc::new(Semaphore::new(reads)),
-            component_writes: Arc::new(Semaphore::new(writes)),
+            reads: semaphore(reads),
+            writes: semaphore(writes),
+            component_reads: semaphore(reads),
+            component_writes: semaphore(writes),
             bodies: Shares::new(MAX_BODIES),
             exempt_bodies: Shares::new(MAX_EXEMPT_BODIES),
             answers: Shares::new(MAX_ANSWERS),
@@ -319,7 +319,13 @@ impl FlowControl {
     }
 }
 
-/// The flow of a user, among which seats and memory are shared: a user, or all service accounts of a
+/// Upstream: a limit of 0 is none.
+fn semaphore(seats: usize) -> Arc<Semaphore> {
+    let seats = if seats == 0 { Semaphore::MAX_PERMITS } else { seats };
+    Arc::new(Semaphore::new(seats.min(Semaphore::MAX_PERMITS)))
+}
+
+/// The flow of a user, among which memory is shared: a user, or all service accounts of a
 /// namespace, since a user who may create one service account may create many.
 fn flow(user: &User) -> Cow<'_, str> {
     match service_account::parse_user(&user.name) {
@@ -441,7 +447,8 @@ mod tests {
 
     #[test]
     fn masters_and_probes_need_no_seat_without_fairness() {
-        let flow = flow(0, 0, Fairness::Disabled);
+        let flow = flow(1, 1, Fairness::Disabled);
+        let _seats = [&Method::GET, &Method::POST].map(|it| take(&flow, &user("a"), it).unwrap());
         let master = masters::member("root");
         assert!(take(&flow, &master, &Method::POST).is_some());
         let anonymous = User::anonymous();

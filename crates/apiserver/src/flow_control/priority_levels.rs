@@ -178,6 +178,9 @@ impl State {
         let Some(level) = self.levels.get(&id) else { return false };
         let Limits { nominal, lower, upper, .. } = level.limits;
         let wanted = level.in_use + seats;
+        if upper == 0 {
+            return false;
+        }
         if wanted <= lower {
             return true;
         }
@@ -418,6 +421,13 @@ mod tests {
         assert!(take(&levels, a, 1).unwrap().is_waiting());
         drop(wide);
         assert!(!take(&levels, a, 1).unwrap().is_waiting());
+    }
+
+    #[tokio::test]
+    async fn a_level_without_seats_executes_nothing() {
+        let levels = PriorityLevels::new();
+        let (jail, _) = (levels.add(limits(0, 0, 0)), levels.add(limits(10, 10, 100)));
+        assert!(take(&levels, jail, 1).unwrap().is_waiting());
     }
 
     #[tokio::test]

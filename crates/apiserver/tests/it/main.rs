@@ -34,6 +34,7 @@ mod schema;
 mod conversion;
 mod tables;
 mod field_order;
+mod flow_control;
 mod node_access;
 mod node_connections;
 mod metrics;

@@ -1,5 +1,6 @@
 //! `sampan up`: starts a plane, prints its URL and kubeconfig, and stops it cleanly.
 
+mod flow_control_args;
 mod listen_address;
 mod request_header_args;
 mod service_account_args;
@@ -23,6 +24,7 @@ use apiserver::auth::authorization::abac::PolicyFile;
 use apiserver::auth::authorization::always::{AlwaysAllow, AlwaysDeny};
 use apiserver::{Anonymous, AuthorizerConfig, Config, Server, StoreConfig};
 use cluster::{Cluster, ClusterConfig, Selection};
+use flow_control_args::FlowControlArgs;
 use listen_address::{ListenAddress, server_url};
 use request_header_args::RequestHeaderArgs;
 use service_account_args::ServiceAccountArgs;
@@ -126,6 +128,8 @@ pub(crate) struct UpArgs {
     /// Admission plugins not to run
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
+    #[command(flatten)]
+    flow_control: FlowControlArgs,
 }
 
 /// An authorizer, by kube-apiserver's name.
@@ -239,7 +243,7 @@ fn config(args: &UpArgs) -> Result<Config> {
         Some(path) => TokenFile::read(path).map_err(start_error::explain_token_file)?,
         None => TokenFile::default(),
     };
-    Ok(Config {
+    args.flow_control.apply(Config {
         listen: Some(args.listen.address),
         serving_names: args.listen.serving_names(),
         store,
