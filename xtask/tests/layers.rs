@@ -104,7 +104,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("rbac", &["storage", "cache", "auth"]),
     ("storage", &["cache", "outbound", "metrics", "http"]),
     ("cache", &[]),
-    ("config", &["outbound", "auth"]),
+    ("config", &["outbound", "flow_control", "auth"]),
     ("outbound", &[]),
     ("flow_control", &["auth", "metrics", "request"]),
     ("auth", &["http", "request"]),

@@ -10,6 +10,7 @@ use crate::auth::authentication::request_header::RequestHeaderSettings;
 use crate::auth::authentication::service_account::ServiceAccountSettings;
 use crate::auth::authentication::token::TokenFile;
 use crate::auth::authorization::Authorizer;
+use crate::flow_control::Fairness;
 use crate::outbound::in_process_services::InProcessServices;
 use keel::{Clock, Entropy};
 
@@ -128,7 +129,7 @@ pub struct Config {
     /// Whether requests have the priority levels and fair queues of the stored objects, which share
     /// `max_reads` and `max_writes` seats together. Without them, reads and writes beyond their limit
     /// are refused.
-    pub priority_and_fairness: bool,
+    pub fairness: Fairness,
     /// The maximum number of concurrent reads.
     pub max_reads: usize,
     /// The maximum number of concurrent writes.
@@ -164,7 +165,7 @@ impl Default for Config {
             writes_quota_status: true,
             writes_policy_status: true,
             in_process_services: InProcessServices::default(),
-            priority_and_fairness: true,
+            fairness: Fairness::Enabled,
             max_reads: 400,
             max_writes: 200,
             timeouts: Timeouts::default(),

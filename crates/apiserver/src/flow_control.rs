@@ -74,7 +74,7 @@ const MAX_UNREAD: usize = 64 << 20;
 
 /// Whether requests have priority levels and fair queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fairness {
+pub enum Fairness {
     /// They have the levels and queues of the stored objects.
     Enabled,
     /// Reads and writes have separate limits, and requests beyond them are refused.

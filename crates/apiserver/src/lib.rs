@@ -25,5 +25,6 @@ pub mod request;
 pub mod certificates;
 
 pub use config::{Anonymous, AuthorizerConfig, Config, StoreConfig, Timeouts};
+pub use flow_control::Fairness;
 pub use in_process::InProcessClient;
 pub use server::Server;

@@ -30,7 +30,7 @@ use crate::config::{Anonymous, AuthorizerConfig, Config, StoreConfig};
 use crate::extensions::aggregation;
 use crate::extensions::aggregation::Aggregation;
 use crate::extensions::crd;
-use crate::flow_control::{Fairness, FlowControl};
+use crate::flow_control::FlowControl;
 use crate::in_process::InProcessClient;
 use crate::in_process::handler::Handler;
 use crate::in_process::loopback::LoopbackClient;
@@ -440,9 +440,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
 }
 
 fn flow_control(config: &Config, metrics: &mut Registry) -> FlowControl {
-    let fairness =
-        if config.priority_and_fairness { Fairness::Enabled } else { Fairness::Disabled };
-    FlowControl::new(config.max_reads, config.max_writes, fairness, metrics)
+    FlowControl::new(config.max_reads, config.max_writes, config.fairness, metrics)
 }
 
 /// Starts the watch cache. Its tasks stop with those of the store, since requests that finish while

@@ -8,7 +8,7 @@
 //! Upstream: apiserver/pkg/apis/flowcontrol/bootstrap/default.go and
 //! registry/flowcontrol/ensurer/strategy.go
 
-use machinery::{Object, Value, json};
+use machinery::{Map, Object, Value, json};
 
 /// The annotation of objects whose spec the server keeps up to date.
 pub(crate) const AUTO_UPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
@@ -75,7 +75,7 @@ impl BootstrapObject {
     fn is_in_effect(&self, stored: &Object) -> bool {
         let Some(spec) = stored.get(&["spec"]) else { return false };
         if self.plural == PRIORITY_LEVELS && self.name == EXEMPT {
-            let keys = spec.as_object().map_or(0, |it| it.len());
+            let keys = spec.as_object().map_or(0, Map::len);
             return spec["type"] == self.spec["type"] && spec["exempt"].is_object() && keys == 2;
         }
         *spec == self.spec
@@ -111,13 +111,13 @@ pub(super) fn priority_levels() -> [BootstrapObject; 8] {
     let reject = json!({"type": "Reject"});
     [
         priority_level(EXEMPT, true, exempt),
-        priority_level(CATCH_ALL, true, limited(5, 0, reject)),
-        priority_level("system", false, limited(30, 33, queue(64, 6))),
-        priority_level("node-high", false, limited(40, 25, queue(64, 6))),
-        priority_level("leader-election", false, limited(10, 0, queue(16, 4))),
-        priority_level("workload-high", false, limited(40, 50, queue(128, 6))),
-        priority_level("workload-low", false, limited(100, 90, queue(128, 6))),
-        priority_level("global-default", false, limited(20, 50, queue(128, 6))),
+        priority_level(CATCH_ALL, true, limited(5, 0, &reject)),
+        priority_level("system", false, limited(30, 33, &queue(64, 6))),
+        priority_level("node-high", false, limited(40, 25, &queue(64, 6))),
+        priority_level("leader-election", false, limited(10, 0, &queue(16, 4))),
+        priority_level("workload-high", false, limited(40, 50, &queue(128, 6))),
+        priority_level("workload-low", false, limited(100, 90, &queue(128, 6))),
+        priority_level("global-default", false, limited(20, 50, &queue(128, 6))),
     ]
 }
 
@@ -125,7 +125,7 @@ fn priority_level(name: &'static str, is_mandatory: bool, spec: Value) -> Bootst
     BootstrapObject { plural: PRIORITY_LEVELS, name, is_mandatory, spec }
 }
 
-fn limited(shares: i64, lendable_percent: i64, limit_response: Value) -> Value {
+fn limited(shares: i64, lendable_percent: i64, limit_response: &Value) -> Value {
     json!({"type": "Limited", "limited": {
         "nominalConcurrencyShares": shares,
         "lendablePercent": lendable_percent,
@@ -166,41 +166,47 @@ pub(super) fn flow_schemas() -> [BootstrapObject; 11] {
         ],
     }]);
     [
-        mandatory_schema(EXEMPT, EXEMPT, 1, "", everything(groups(&["system:masters"]))),
-        flow_schema("probes", EXEMPT, 2, "", probes),
-        flow_schema("system-leader-election", "leader-election", 100, "ByUser", elections),
-        flow_schema("system-node-high", "node-high", 400, "ByUser", heartbeats),
-        flow_schema("system-nodes", "system", 500, "ByUser", everything(groups(&["system:nodes"]))),
+        mandatory_schema(EXEMPT, EXEMPT, 1, "", &everything(&groups(&["system:masters"]))),
+        flow_schema("probes", EXEMPT, 2, "", &probes),
+        flow_schema("system-leader-election", "leader-election", 100, "ByUser", &elections),
+        flow_schema("system-node-high", "node-high", 400, "ByUser", &heartbeats),
+        flow_schema(
+            "system-nodes",
+            "system",
+            500,
+            "ByUser",
+            &everything(&groups(&["system:nodes"])),
+        ),
         flow_schema(
             "kube-controller-manager",
             "workload-high",
             800,
             "ByNamespace",
-            everything(json!([user(controllers)])),
+            &everything(&json!([user(controllers)])),
         ),
         flow_schema(
             "kube-scheduler",
             "workload-high",
             800,
             "ByNamespace",
-            everything(json!([user(scheduler)])),
+            &everything(&json!([user(scheduler)])),
         ),
         flow_schema(
             "kube-system-service-accounts",
             "workload-high",
             900,
             "ByNamespace",
-            everything(json!([kube_system()])),
+            &everything(&json!([kube_system()])),
         ),
         flow_schema(
             "service-accounts",
             "workload-low",
             9000,
             "ByUser",
-            everything(groups(&["system:serviceaccounts"])),
+            &everything(&groups(&["system:serviceaccounts"])),
         ),
-        flow_schema("global-default", "global-default", 9900, "ByUser", everything(everyone())),
-        mandatory_schema(CATCH_ALL, CATCH_ALL, 10000, "ByUser", everything(everyone())),
+        flow_schema("global-default", "global-default", 9900, "ByUser", &everything(&everyone())),
+        mandatory_schema(CATCH_ALL, CATCH_ALL, 10000, "ByUser", &everything(&everyone())),
     ]
 }
 
@@ -209,7 +215,7 @@ fn mandatory_schema(
     level: &str,
     precedence: i64,
     distinguisher: &str,
-    rules: Value,
+    rules: &Value,
 ) -> BootstrapObject {
     let schema = flow_schema(name, level, precedence, distinguisher, rules);
     BootstrapObject { is_mandatory: true, ..schema }
@@ -220,7 +226,7 @@ fn flow_schema(
     level: &str,
     precedence: i64,
     distinguisher: &str,
-    rules: Value,
+    rules: &Value,
 ) -> BootstrapObject {
     let mut spec = json!({
         "priorityLevelConfiguration": {"name": level},
@@ -238,7 +244,7 @@ fn groups(names: &[&str]) -> Value {
 }
 
 /// The rules that match every request of these subjects.
-fn everything(subjects: Value) -> Value {
+fn everything(subjects: &Value) -> Value {
     json!([{
         "subjects": subjects,
         "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"],
@@ -267,7 +273,7 @@ mod tests {
     #[test]
     fn a_suggested_object_is_restored_while_its_annotation_is_true() {
         let system = find(PRIORITY_LEVELS, "system");
-        let changed = limited(1, 0, queue(1, 1));
+        let changed = limited(1, 0, &queue(1, 1));
         assert!(system.revise(&stored(&system, "true", 1, system.spec.clone())).is_none());
         let revised = system.revise(&stored(&system, "true", 2, changed.clone())).unwrap();
         assert_eq!(revised["spec"], system.spec);
@@ -277,7 +283,7 @@ mod tests {
     #[test]
     fn without_a_valid_annotation_only_an_unchanged_object_is_restored() {
         let system = find(PRIORITY_LEVELS, "system");
-        let changed = limited(1, 0, queue(1, 1));
+        let changed = limited(1, 0, &queue(1, 1));
         let revised = system.revise(&stored(&system, "maybe", 1, changed.clone())).unwrap();
         assert_eq!(revised["spec"], system.spec);
         assert_eq!(revised["metadata"]["annotations"][AUTO_UPDATE], "true");
@@ -300,7 +306,7 @@ mod tests {
         let exempt = find(PRIORITY_LEVELS, EXEMPT);
         let spec = json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 9, "lendablePercent": 1}});
         assert!(exempt.revise(&stored(&exempt, "true", 2, spec)).is_none());
-        let broken = limited(1, 0, json!({"type": "Reject"}));
+        let broken = limited(1, 0, &json!({"type": "Reject"}));
         assert!(exempt.revise(&stored(&exempt, "true", 2, broken)).is_some());
     }
 

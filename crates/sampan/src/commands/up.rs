@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tokio::time::Instant;
 use cluster::{Cluster, ClusterConfig, Selection};
+use tokio::time::Instant;
 
 use crate::kubeconfig::{self, Entry, Merged};
 use crate::memory_limit;

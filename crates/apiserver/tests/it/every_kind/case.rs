@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use apiserver::Fairness;
 use kinds::runtime_config::RuntimeConfig;
 use machinery::codec::yaml;
 use machinery::{Value, json};
@@ -27,7 +28,7 @@ pub(super) async fn plane() -> TestEnv {
     let builder = TestEnv::builder().config(|config| {
         config.runtime_config = vec![ALL.to_owned()];
         // Otherwise the server writes the status of flow schemas.
-        config.priority_and_fairness = false;
+        config.fairness = Fairness::Disabled;
     });
     builder.start().await
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-use apiserver::Config;
+use apiserver::{Config, Fairness};
 
 /// See the [module documentation](self).
 #[derive(Debug, clap::Args)]
@@ -39,11 +39,8 @@ impl FlowControlArgs {
                  --max-mutating-requests-inflight, or --enable-priority-and-fairness=false"
             );
         }
-        Ok(Config {
-            priority_and_fairness: self.enable_priority_and_fairness,
-            max_reads: reads,
-            max_writes: writes,
-            ..config
-        })
+        let is_fair = self.enable_priority_and_fairness;
+        let fairness = if is_fair { Fairness::Enabled } else { Fairness::Disabled };
+        Ok(Config { fairness, max_reads: reads, max_writes: writes, ..config })
     }
 }
