@@ -194,7 +194,7 @@ mod tests {
     use crate::request::Query;
     use machinery::{Value, json};
 
-    fn spec(rule: Value) -> FlowSchemaSpec {
+    fn spec(rule: &Value) -> FlowSchemaSpec {
         serde_json::from_value(json!({
             "priorityLevelConfiguration": {"name": "p"}, "matchingPrecedence": 5, "rules": [rule],
         }))
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn subjects_are_users_groups_and_service_accounts() {
         let of = |subject: Value| {
-            spec(json!({"subjects": [subject],
+            spec(&json!({"subjects": [subject],
                 "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}]}))
         };
         let does = |subject: Value, name: &str| {
@@ -235,7 +235,7 @@ mod tests {
     fn resource_rules_compare_verb_group_resource_and_namespace() {
         let of = |rule: Value| {
             spec(
-                json!({"subjects": [{"kind": "User", "user": {"name": "*"}}], "resourceRules": [rule]}),
+                &json!({"subjects": [{"kind": "User", "user": {"name": "*"}}], "resourceRules": [rule]}),
             )
         };
         let rule = of(json!({"verbs": ["get", "list"], "apiGroups": ["apps"],
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn non_resource_rules_match_a_path_and_what_is_below_it() {
-        let rule = spec(json!({"subjects": [{"kind": "User", "user": {"name": "*"}}],
+        let rule = spec(&json!({"subjects": [{"kind": "User", "user": {"name": "*"}}],
             "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["/healthz", "/apis/*"]}]}));
         let does = |path: &str| matches(&rule, &user("alice"), &Method::GET, path);
         assert!(does("/healthz") && does("/healthz/ping") && does("/apis/apps"));
