@@ -11,18 +11,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use cluster::{Cluster, ClusterConfig, Selection};
 use tokio::time::Instant;
 
 use crate::kubeconfig::{self, Entry, Merged};
 use crate::memory_limit;
 use crate::output::{print_line, print_note};
 use crate::stop_signals::StopSignals;
+
 use apiserver::auth::authentication::client_authorities::ClientAuthorities;
 use apiserver::auth::authentication::token::TokenFile;
 use apiserver::auth::authorization::abac::PolicyFile;
 use apiserver::auth::authorization::always::{AlwaysAllow, AlwaysDeny};
 use apiserver::{Anonymous, AuthorizerConfig, Config, Server, StoreConfig};
+use cluster::{Cluster, ClusterConfig, Selection};
 use flow_control_args::FlowControlArgs;
 use listen_address::{ListenAddress, server_url};
 use request_header_args::RequestHeaderArgs;
