@@ -6,11 +6,12 @@ mod received_request;
 pub(crate) mod mux;
 mod response_filters;
 mod request_labels;
+mod work_estimate;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName, UPGRADE, USER_AGENT};
+use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER, UPGRADE, USER_AGENT};
 use http::request::Parts as Head;
 use http::{Request, Response};
 
@@ -23,7 +24,9 @@ use crate::auth::authorization::{Attributes, Decision, forbidden};
 use crate::auth::impersonation::impersonate;
 use crate::endpoints::context::ContextParts;
 use crate::flow_control;
-use crate::flow_control::{AnswerAccount, STREAM_OVERHEAD};
+use crate::flow_control::{
+    AnswerAccount, FlowSchema, STREAM_OVERHEAD, SeatRequest, TooManyRequests,
+};
 use crate::http::body::Body;
 use crate::http::deadline::Deadline;
 use crate::http::negotiation;
@@ -94,12 +97,7 @@ async fn respond(
     let filters = FilterState { writes, error_media_type, audit: audit.as_ref() };
     let result = chain(plane, peer, head, &mut body, received, filters).await;
     request_body::discard(body).await;
-    result.unwrap_or_else(|status| {
-        if let Some(audit) = &audit {
-            audit.set_failure(&status);
-        }
-        response::failure(&status, error_media_type)
-    })
+    result.unwrap_or_else(|status| failure_response(&status, error_media_type, audit.as_ref()))
 }
 
 /// The state of a request that the response filters share with the chain.
@@ -118,85 +116,152 @@ async fn chain(
     received: ReceivedRequest,
     filters: FilterState<'_>,
 ) -> Result<Response<Body>, Status> {
-    let ReceivedRequest { info, query, deadline, .. } = received;
     let FilterState { writes, error_media_type, audit } = filters;
+    let info = &received.info;
     let user = plane.authenticate(&peer, &mut head.headers, &info.path).await;
-    let Some((user, audit)) = begin_audit(audit, user, &peer, &info, &head).await? else {
+    let Some((user, audit)) = begin_audit(audit, user, &peer, info, &head).await? else {
         return Ok(response::internal_error(&head.uri, "failed to store audit event"));
     };
-    let account = account(&plane, &peer, &user, &info)?;
+    let account = account(&plane, &peer, &user, info)?;
     let _charge = account.as_ref().map(|it| it.charge(STREAM_OVERHEAD));
-    let user = match effective_user(&plane, user, &head, &info, audit).await {
+    let user = match effective_user(&plane, user, &head, info, audit).await {
         Ok(user) => user,
         Err(status) => return Ok(forbidden_response(&status, error_media_type, audit)),
     };
-    let attributes = Attributes::new(&user, &info);
-    let decision = plane.authorizers.decide(&attributes).await;
-    if let Some(audit) = audit {
-        audit.set_decision(&decision);
-    }
-    if !decision.is_allowed() {
-        return Ok(refusal(&attributes, &decision, &head, error_media_type, audit));
-    }
-    if !flow_control::is_probe(&info) {
-        // The size of the response is not known yet; endpoints check it again with its size.
-        flow_control::check_room(account.as_deref(), 0)?;
-    }
-    // The body is read before a seat is taken, so that a client that sends its body slowly occupies
-    // no seat.
-    let mut memory = None;
-    let body = if info.verb.is_read_only() || info.resource.is_none() {
-        Bytes::new()
-    } else {
-        if peer.connection.is_some() {
-            memory = Some(plane.flow_control.body_memory(&user)?);
-        }
-        let reserve = |bytes| memory.as_mut().map_or(Ok(()), |it| it.grow(bytes));
-        request_body::read(body, reserve).await?
-    };
-    let seat = match peer.connection {
-        Some(_) => plane.flow_control.take_seat(&user, &info)?,
-        None => plane.flow_control.component_seat(&user, &info).await,
-    };
-    let Some(path) = info.resource else {
-        return mux::non_resource(&plane, &user, &info.path, &head, &query).await;
-    };
-    let text = |name: HeaderName| headers::first(&head.headers, name).into_owned();
-    let field_manager = if info.verb.is_read_only() {
-        String::new()
-    } else {
-        apply::manager_name(query.text("fieldManager"), &text(USER_AGENT))
-    };
-    let scope = ScopeParts {
-        storage: Arc::clone(&plane.storage),
+    // The components of the plane have seats of their own.
+    let schema = peer.connection.as_ref().and_then(|_| plane.flow_control.classify(&user, info));
+    let identified = IdentifiedRequest {
         user,
-        verb: info.verb,
-        path,
-        field_manager,
-        deadline,
+        account,
+        schema: schema.clone(),
+        received,
         writes,
-        seat: seat.handle(),
+        error_media_type,
         audit: audit.cloned(),
     };
-    let parts = ContextParts {
-        content_type: text(CONTENT_TYPE),
-        upgrade: head.headers.contains_key(UPGRADE),
-        plane,
-        scope,
-        query,
-        error_media_type,
-        account,
-        accept_items: accepted_items(&peer, &head, audit),
-    };
-    // A request that follows the response is authorized by what was written.
-    let changes_policy = parts.scope.path.group == rbac::GROUP && !parts.scope.verb.is_read_only();
-    let storage = changes_policy.then(|| Arc::clone(&parts.plane.storage));
-    let response = mux::resource(parts, head, body).await;
-    if let Some(storage) = storage
-        && let Err(error) = storage.cache.catch_up().await
-    {
-        tracing::warn!(%error, "a change of roles is not in effect yet");
+    let result = identified.respond(plane, peer, head, body).await;
+    let Some(schema) = schema else { return result };
+    let mut response =
+        result.unwrap_or_else(|status| failure_response(&status, error_media_type, audit));
+    let headers = response.headers_mut();
+    headers.insert(FLOW_SCHEMA_UID, schema.uid.clone());
+    headers.insert(PRIORITY_LEVEL_UID, schema.level_uid.clone());
+    Ok(response)
+}
+
+/// The response header with the uid of the request's flow schema.
+const FLOW_SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
+
+/// The response header with the uid of the request's priority level.
+const PRIORITY_LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
+
+/// A request whose user is known.
+struct IdentifiedRequest {
+    user: User,
+    /// Counts the unread responses of the user; None if they are not limited.
+    account: Option<Arc<AnswerAccount>>,
+    /// The flow schema of the request; None if it is not limited by one.
+    schema: Option<Arc<FlowSchema>>,
+    received: ReceivedRequest,
+    writes: PendingWrites,
+    error_media_type: MediaTypeOptions,
+    /// None if the request is not audited.
+    audit: Option<Arc<AuditContext>>,
+}
+
+impl IdentifiedRequest {
+    /// Authorizes the request, takes its seats and serves it.
+    async fn respond(
+        self,
+        plane: Arc<Plane>,
+        peer: Peer,
+        head: Head,
+        body: &mut RequestBody,
+    ) -> Result<Response<Body>, Status> {
+        let Self { user, account, schema, received, writes, error_media_type, audit } = self;
+        let ReceivedRequest { info, query, deadline, started } = received;
+        let attributes = Attributes::new(&user, &info);
+        let decision = plane.authorizers.decide(&attributes).await;
+        if let Some(audit) = &audit {
+            audit.set_decision(&decision);
+        }
+        if !decision.is_allowed() {
+            return Ok(refusal(&attributes, &decision, &head, error_media_type, audit.as_ref()));
+        }
+        if !flow_control::is_probe(&info) {
+            // The size of the response is not known yet; endpoints check it again with its size.
+            flow_control::check_room(account.as_deref(), 0)?;
+        }
+        // The body is read before a seat is taken, so that a client that sends its body slowly
+        // occupies no seat.
+        let mut memory = None;
+        let body = if info.verb.is_read_only() || info.resource.is_none() {
+            Bytes::new()
+        } else {
+            if peer.connection.is_some() {
+                memory = Some(plane.flow_control.body_memory(&user)?);
+            }
+            let reserve = |bytes| memory.as_mut().map_or(Ok(()), |it| it.grow(bytes));
+            request_body::read(body, reserve).await?
+        };
+        let seat = if peer.connection.is_some() {
+            let request = SeatRequest { user: &user, info: &info, arrival: started, deadline };
+            let estimate = |max| work_estimate::seats(&plane, &info, &query, max);
+            match plane.flow_control.take_seat(schema.as_ref(), request, estimate).await {
+                Ok(seat) => seat,
+                Err(refused) => return Ok(too_many_requests(refused)),
+            }
+        } else {
+            plane.flow_control.component_seat(&user, &info).await
+        };
+        let Some(path) = info.resource else {
+            return mux::non_resource(&plane, &user, &info.path, &head, &query).await;
+        };
+        let text = |name: HeaderName| headers::first(&head.headers, name).into_owned();
+        let field_manager = if info.verb.is_read_only() {
+            String::new()
+        } else {
+            apply::manager_name(query.text("fieldManager"), &text(USER_AGENT))
+        };
+        let scope = ScopeParts {
+            storage: Arc::clone(&plane.storage),
+            user,
+            verb: info.verb,
+            path,
+            field_manager,
+            deadline,
+            writes,
+            seat: seat.handle(),
+            audit: audit.clone(),
+        };
+        let parts = ContextParts {
+            content_type: text(CONTENT_TYPE),
+            upgrade: head.headers.contains_key(UPGRADE),
+            plane,
+            scope,
+            query,
+            error_media_type,
+            account,
+            accept_items: accepted_items(&peer, &head, audit.as_ref()),
+        };
+        // A request that follows the response is authorized by what was written.
+        let changes_policy =
+            parts.scope.path.group == rbac::GROUP && !parts.scope.verb.is_read_only();
+        let storage = changes_policy.then(|| Arc::clone(&parts.plane.storage));
+        let response = mux::resource(parts, head, body).await;
+        if let Some(storage) = storage
+            && let Err(error) = storage.cache.catch_up().await
+        {
+            tracing::warn!(%error, "a change of roles is not in effect yet");
+        }
+        response
     }
+}
+
+/// Upstream: the filter `WithPriorityAndFairness` does not answer with a Status.
+fn too_many_requests(refused: TooManyRequests) -> Response<Body> {
+    let mut response = response::nosniff_text(429, "Too many requests, please try again later.\n");
+    response.headers_mut().insert(RETRY_AFTER, refused.retry_after.into());
     response
 }
 
@@ -242,6 +307,18 @@ fn accepted_items(
 ) -> Option<AcceptItems> {
     let is_recorded = audit.is_some_and(|it| it.level() == Level::RequestResponse);
     head.extensions.get().copied().filter(|_| peer.connection.is_none() && !is_recorded)
+}
+
+/// The response with a failure, which is also recorded.
+fn failure_response(
+    status: &Status,
+    error_media_type: MediaTypeOptions,
+    audit: Option<&Arc<AuditContext>>,
+) -> Response<Body> {
+    if let Some(audit) = audit {
+        audit.set_failure(status);
+    }
+    response::failure(status, error_media_type)
 }
 
 /// The response with a refusal, which is also recorded.

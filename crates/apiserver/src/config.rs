@@ -15,6 +15,7 @@ use crate::auth::authentication::token::TokenFile;
 use crate::auth::authentication::token_webhook::TokenWebhookSettings;
 use crate::auth::authorization::Authorizer;
 use crate::encryption::EncryptionSettings;
+use crate::flow_control::Fairness;
 use crate::outbound::in_process_services::InProcessServices;
 use keel::{Clock, Entropy};
 
@@ -129,6 +130,10 @@ pub struct Config {
     pub writes_policy_status: bool,
     /// The services that are functions of this process, for aggregated APIs.
     pub in_process_services: InProcessServices,
+    /// Whether requests have the priority levels and fair queues of the stored objects, which share
+    /// `max_reads` and `max_writes` seats together. Without them, reads and writes beyond their limit
+    /// are refused.
+    pub fairness: Fairness,
     /// The maximum number of concurrent reads.
     pub max_reads: usize,
     /// The maximum number of concurrent writes.
@@ -168,6 +173,7 @@ impl Default for Config {
             writes_quota_status: true,
             writes_policy_status: true,
             in_process_services: InProcessServices::default(),
+            fairness: Fairness::Enabled,
             max_reads: 400,
             max_writes: 200,
             timeouts: Timeouts::default(),

@@ -28,5 +28,6 @@ pub mod certificates;
 
 pub use auth::authentication::anonymous::Anonymous;
 pub use config::{AuthorizerConfig, Config, StoreConfig, Timeouts};
+pub use flow_control::Fairness;
 pub use in_process::InProcessClient;
 pub use server::Server;

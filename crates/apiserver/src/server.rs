@@ -408,6 +408,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let rules = has_roles.then(|| Arc::new(RuleResolver::new(&storage)));
     let authorizers = access::authorizers(&config.authorizers, rules.as_ref(), &storage);
     let admission = Admission::new(plugins, authorizers.clone(), rules, &mut metrics);
+    let flow_control = Arc::new(flow_control(config, &mut metrics));
     let (used_secrets, uses) = mpsc::channel(USED_SECRETS);
     let client_authorities = config.client_authorities.with_own(authority.certificate());
     if let Some(settings) = &config.request_header {
@@ -433,7 +434,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
             client_authorities,
             request_header: config.request_header.clone(),
             authority,
-            flow_control: Arc::new(FlowControl::new(config.max_reads, config.max_writes)),
+            flow_control,
             timeouts: config.timeouts,
             metrics: Metrics::new(metrics),
             admission: Arc::new(admission),
@@ -494,6 +495,10 @@ fn start_audit(
     Auditor::start(config.audit.as_ref(), &config.clock, &config.entropy, tasks, metrics)
 }
 
+fn flow_control(config: &Config, metrics: &mut Registry) -> FlowControl {
+    FlowControl::new(config.max_reads, config.max_writes, config.fairness, metrics)
+}
+
 /// Starts the watch cache. Its tasks stop with those of the store, since requests that finish while
 /// the plane stops still read what they have written.
 async fn start_cache(
@@ -542,6 +547,8 @@ async fn start_tasks(plane: &Arc<Plane>, config: &Config) -> Result<(), Error> {
     crd::start(storage, client.clone());
     bootstrap::bootstrap(plane).await?;
     storage.tasks.spawn("system-objects", bootstrap::maintain(Arc::clone(plane)));
+    let flow_control = bootstrap::flow_configuration::maintain(Arc::clone(plane));
+    storage.tasks.spawn("flow-control", flow_control);
     if config.writes_quota_status {
         let admission = Arc::clone(&plane.admission);
         let quotas =

@@ -123,9 +123,15 @@ impl Drop for Connection {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
+    use prometheus_client::registry::Registry;
 
     use super::*;
     use crate::auth::authorization::masters;
+    use crate::flow_control::Fairness;
+
+    fn flow() -> FlowControl {
+        FlowControl::new(1, 1, Fairness::Enabled, &mut Registry::default())
+    }
 
     fn evicted(connection: &Connection) -> bool {
         connection.evicted().now_or_never().is_some()
@@ -134,7 +140,7 @@ mod tests {
     #[test]
     fn a_new_connection_evicts_the_oldest_one_without_a_user() {
         let connections = Arc::<Connections>::default();
-        let flow = FlowControl::new(1, 1);
+        let flow = flow();
         let mut all: Vec<_> = (0..MAX_UNAUTHENTICATED).map(|_| connections.open()).collect();
         all[0].authenticated(&flow, &User::authenticated("alice", "", Vec::new())).unwrap();
         all.push(connections.open());
@@ -149,7 +155,7 @@ mod tests {
     #[test]
     fn the_number_of_connections_is_limited_for_users_but_not_for_masters() {
         let connections = Arc::<Connections>::default();
-        let flow = FlowControl::new(1, 1);
+        let flow = flow();
         let open = |user: &User| {
             let connection = connections.open();
             connection.authenticated(&flow, user).map(drop).map_err(|it| it.code)?;

@@ -1,4 +1,4 @@
-//! [`Shares`]: a limited amount (seats, bytes) that users share fairly.
+//! [`Shares`]: a limited amount of memory that users share fairly.
 //!
 //! A user gets more only if the user's total is then not larger than what was left. In small steps,
 //! one user gets half of the amount, the next one half of the rest, and so on: a user without a share
@@ -9,7 +9,6 @@
 //! ```
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// See the [module documentation](self).
@@ -20,7 +19,7 @@ pub(super) struct Shares {
 }
 
 /// Invariant: `all` is the sum of `by_user`, which has no zeros. It exceeds the total only through
-/// [`Share::resume`] and [`Shares::take_or_first`].
+/// [`Shares::take_or_first`].
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
@@ -58,12 +57,7 @@ impl Shares {
 
     /// Takes a share of `amount`; None if that would leave too little for other users.
     pub(super) fn take(self: &Arc<Self>, user: &str, amount: usize) -> Option<Share> {
-        let mut share = Share {
-            shares: Arc::clone(self),
-            user: user.to_owned(),
-            amount: 0,
-            is_paused: AtomicBool::new(false),
-        };
+        let mut share = Share { shares: Arc::clone(self), user: user.to_owned(), amount: 0 };
         share.grow(amount).then_some(share)
     }
 
@@ -94,7 +88,6 @@ pub(super) struct Share {
     shares: Arc<Shares>,
     user: String,
     amount: usize,
-    is_paused: AtomicBool,
 }
 
 impl Share {
@@ -110,30 +103,11 @@ impl Share {
         self.amount += more;
         true
     }
-
-    /// Releases the share until [`Share::resume`]; false if it is already paused.
-    pub(super) fn pause(&self) -> bool {
-        let is_first = !self.is_paused.swap(true, Ordering::AcqRel);
-        if is_first {
-            self.shares.taken().remove(&self.user, self.amount);
-        }
-        is_first
-    }
-
-    /// Takes a paused share again, even if the total is then exceeded; no user gets more until it is
-    /// not.
-    pub(super) fn resume(&self) {
-        if self.is_paused.swap(false, Ordering::AcqRel) {
-            self.shares.taken().add(&self.user, self.amount);
-        }
-    }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        if !self.is_paused.load(Ordering::Acquire) {
-            self.shares.taken().remove(&self.user, self.amount);
-        }
+        self.shares.taken().remove(&self.user, self.amount);
     }
 }
 
@@ -164,19 +138,5 @@ mod tests {
         assert!(share.grow(40) && !share.grow(21) && share.grow(20));
         assert!(shares.take("b", 41).is_none());
         assert!(shares.take("b", 40).is_some());
-    }
-
-    #[test]
-    fn a_resumed_share_counts_even_if_the_total_is_exceeded() {
-        let shares = Shares::new(1);
-        let paused = shares.take("a", 1).unwrap();
-        paused.pause();
-        let other = shares.take("b", 1).unwrap();
-        paused.resume();
-        assert!(shares.take("c", 1).is_none());
-        drop(other);
-        assert!(shares.take("c", 1).is_none());
-        drop(paused);
-        assert!(shares.take("c", 1).is_some());
     }
 }

@@ -70,6 +70,12 @@ impl LoopbackClient {
         self.send(Method::POST, path, "application/json", object.to_string()).await
     }
 
+    /// Creates an object like [`LoopbackClient::create`], with the name of a field manager.
+    pub(crate) async fn create_as(&self, path: &str, manager: &str, object: &Value) -> Answer {
+        let path = &format!("{path}?includeUninitialized=true&fieldManager={manager}");
+        self.send(Method::POST, path, "application/json", object.to_string()).await
+    }
+
     /// Replaces an object.
     pub(crate) async fn update(&self, path: &str, object: &Value) -> Answer {
         self.send(Method::PUT, path, "application/json", object.to_string()).await

@@ -1,8 +1,10 @@
 //! The objects that every plane has: its namespaces, the service `kubernetes` and its endpoints, the
-//! system priority classes, the roles, the authentication configuration for aggregated servers, and the `APIService` objects.
+//! system priority classes, the roles, the flow schemas and priority levels, the authentication
+//! configuration for aggregated servers, and the `APIService` objects.
 
 mod cluster_authentication_trust;
 mod default_policy;
+pub(super) mod flow_configuration;
 pub(crate) mod legacy_token_tracking;
 pub mod kubernetes_endpoints;
 
@@ -50,9 +52,10 @@ pub(crate) async fn bootstrap(plane: &Arc<Plane>) -> Result<(), Error> {
     let trust = sync_trust(plane, client);
     let tracking = legacy_token_tracking::ensure_map(plane);
     let policy = default_policy::reconcile(plane);
+    let flow = flow_configuration::reconcile(plane);
     let registered = aggregation::register_local_versions(&plane.storage, client);
     let (created, ()) = tokio::join!(
-        async { tokio::try_join!(service, try_join_all(classes), trust, tracking, policy) },
+        async { tokio::try_join!(service, try_join_all(classes), trust, tracking, policy, flow) },
         registered
     );
     created.map(|_| ())

@@ -35,6 +35,7 @@ mod schema;
 mod conversion;
 mod tables;
 mod field_order;
+mod flow_control;
 mod node_access;
 mod node_connections;
 mod metrics;

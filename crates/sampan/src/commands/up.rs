@@ -2,6 +2,7 @@
 
 mod audit_args;
 mod encryption_args;
+mod flow_control_args;
 mod listen_address;
 mod oidc_args;
 mod request_header_args;
@@ -30,6 +31,7 @@ use apiserver::{Anonymous, AuthorizerConfig, Config, Server, StoreConfig};
 use audit_args::AuditArgs;
 use cluster::{Cluster, ClusterConfig, Selection};
 use encryption_args::EncryptionArgs;
+use flow_control_args::FlowControlArgs;
 use listen_address::{ListenAddress, server_url};
 use oidc_args::OidcArgs;
 use request_header_args::RequestHeaderArgs;
@@ -143,6 +145,8 @@ pub(crate) struct UpArgs {
     /// Admission plugins not to run
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
+    #[command(flatten)]
+    flow_control: FlowControlArgs,
 }
 
 /// An authorizer, by kube-apiserver's name.
@@ -257,7 +261,7 @@ fn config(args: &UpArgs) -> Result<Config> {
         None => TokenFile::default(),
     };
     let oidc = args.oidc.settings()?;
-    Ok(Config {
+    args.flow_control.apply(Config {
         listen: Some(args.listen.address),
         serving_names: args.listen.serving_names(),
         store,

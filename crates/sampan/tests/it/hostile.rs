@@ -17,6 +17,7 @@ mod unread_responses;
 mod unsent_bodies;
 mod unknown_names;
 mod stalled_watchers;
+mod overload;
 mod schemas;
 mod faulty_servers;
 

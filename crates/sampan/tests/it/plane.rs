@@ -46,6 +46,11 @@ impl Plane {
 
     /// A plane in memory, with a token file and ABAC policies.
     pub(crate) fn with_tokens_and_policies(tokens: &str, policies: &str) -> Self {
+        Self::with_access(tokens, policies, &[])
+    }
+
+    /// A plane in memory, with a token file, ABAC policies and further arguments.
+    pub(crate) fn with_access(tokens: &str, policies: &str, more: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let [token_file, policy_file] =
             [("tokens.csv", tokens), ("policies.jsonl", policies)].map(|(name, text)| {
@@ -60,7 +65,7 @@ impl Plane {
             "--authorization-policy-file",
             &policy_file,
         ];
-        let mut plane = Self::start(directory.path(), &arguments);
+        let mut plane = Self::start(directory.path(), &[&arguments, more].concat());
         plane.directory = Some(directory);
         plane
     }

@@ -228,6 +228,12 @@ impl ResourceCache {
         snapshot.entries.contains_key(key) || snapshot.unreadable.get(key).is_some()
     }
 
+    /// The number of objects and their size in bytes.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let snapshot = self.snapshot.load();
+        (snapshot.entries.len(), snapshot.bytes)
+    }
+
     /// One present object. None if it is unreadable.
     pub(crate) fn get(&self, key: &str) -> Option<Arc<Entry>> {
         self.snapshot.load().entries.get(key).map(|it| Arc::clone(it))

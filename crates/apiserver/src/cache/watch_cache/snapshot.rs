@@ -22,6 +22,8 @@ pub(crate) struct Snapshot {
     pub uninitialized: usize,
     /// The objects that cannot be decrypted, which are not in `entries`.
     pub unreadable: UnreadableObjects,
+    /// The size of all objects.
+    pub bytes: usize,
     /// The number of times that the objects were rewritten because of a changed schema.
     pub(super) rewrites: u64,
 }
@@ -57,7 +59,8 @@ impl Deref for SnapshotEntry {
 impl Snapshot {
     pub(super) fn of(entries: OrdMap<Arc<str>, SnapshotEntry>, revision: Revision) -> Self {
         let uninitialized = entries.values().filter(|it| it.uninitialized).count();
-        Self { entries, revision, uninitialized, ..Self::default() }
+        let bytes = entries.values().map(|it| it.len()).sum();
+        Self { entries, revision, uninitialized, bytes, ..Self::default() }
     }
 
     /// Whether no objects are stored, also no unreadable ones.
@@ -77,7 +80,7 @@ impl Snapshot {
             .collect();
         let unreadable = self.unreadable.clone();
         let Self { revision, rewrites, .. } = **self;
-        Arc::new(Self { entries, revision, uninitialized: 0, unreadable, rewrites })
+        Arc::new(Self { unreadable, rewrites, ..Self::of(entries, revision) })
     }
 
     /// Replaces or adds an object; removes it if `entry` is None.
@@ -87,7 +90,9 @@ impl Snapshot {
             None => self.entries.remove(key),
         };
         self.uninitialized += usize::from(entry.is_some_and(|it| it.uninitialized));
-        self.uninitialized -= usize::from(before.is_some_and(|it| it.uninitialized));
+        self.uninitialized -= usize::from(before.as_ref().is_some_and(|it| it.uninitialized));
+        self.bytes += entry.map_or(0, |it| it.len());
+        self.bytes -= before.map_or(0, |it| it.len());
     }
 
     /// The changes from this snapshot to a newer one: the old and the new state of each object that

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use apiserver::Fairness;
 use kinds::runtime_config::RuntimeConfig;
 use machinery::codec::yaml;
 use machinery::{Value, json};
@@ -24,7 +25,12 @@ const ALL: &str = "api/all=true";
 
 /// A plane that serves all kinds.
 pub(super) async fn plane() -> TestEnv {
-    TestEnv::builder().config(|config| config.runtime_config = vec![ALL.to_owned()]).start().await
+    let builder = TestEnv::builder().config(|config| {
+        config.runtime_config = vec![ALL.to_owned()];
+        // Otherwise the server writes the status of flow schemas.
+        config.fairness = Fairness::Disabled;
+    });
+    builder.start().await
 }
 
 fn all_kinds() -> Vec<Resource> {

@@ -1,0 +1,162 @@
+//! Tests of the configuration and of classification.
+
+use futures_util::FutureExt;
+use http::Method;
+
+use super::*;
+use crate::flow_control::bootstrap_configuration::{FLOW_SCHEMAS, objects};
+use crate::request::Query;
+use machinery::{Value, json};
+
+/// The bootstrap configuration with these objects added.
+fn configured(seats: usize, more: &[(&str, Value)]) -> PriorityAndFairness {
+    let fair = PriorityAndFairness::new(seats, &mut Registry::default());
+    configure(&fair, more);
+    fair
+}
+
+fn configure(fair: &PriorityAndFairness, more: &[(&str, Value)]) {
+    let all = objects().map(|it| (it.plural, it.object())).chain(more.iter().cloned());
+    let (schemas, levels): (Vec<_>, Vec<_>) = all.partition(|(plural, _)| *plural == FLOW_SCHEMAS);
+    let read = |(_, mut value): (&str, Value)| {
+        value["metadata"]["uid"] = format!("uid-{}", value["metadata"]["name"]).into();
+        value
+    };
+    fair.configure(
+        schemas.into_iter().map(|it| serde_json::from_value(read(it)).unwrap()).collect(),
+        levels.into_iter().map(|it| serde_json::from_value(read(it)).unwrap()).collect(),
+    );
+}
+
+fn user(name: &str, group: &str) -> User {
+    User::authenticated(name, "", vec![group.to_owned()])
+}
+
+fn info(method: &Method, path: &str) -> RequestInfo {
+    RequestInfo::parse(method, path, &Query::default()).unwrap()
+}
+
+fn schema_of(fair: &PriorityAndFairness, user: &User, method: &Method, path: &str) -> String {
+    fair.classify(user, &info(method, path)).name.clone()
+}
+
+fn take(fair: &PriorityAndFairness, user: &User) -> Option<Result<FairSeat, TooManyRequests>> {
+    let info = info(&Method::GET, "/api/v1/namespaces/a/pods/b");
+    let schema = fair.classify(user, &info);
+    let now = Instant::now();
+    let request =
+        SeatRequest { user, info: &info, arrival: now, deadline: now + Duration::from_mins(1) };
+    fair.take(&schema, request, |_| 1).now_or_never()
+}
+
+#[tokio::test]
+async fn requests_have_the_schemas_of_kubernetes() {
+    let fair = configured(600, &[]);
+    let (get, put) = (Method::GET, Method::PUT);
+    let pods = "/api/v1/namespaces/a/pods";
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n";
+    let node = user("system:node:n", "system:nodes");
+    let account =
+        |name: &str| User::authenticated(name, "", vec!["system:serviceaccounts".to_owned()]);
+    let manager = user("system:kube-controller-manager", "x");
+    let cases = [
+        (user("root", "system:masters"), &get, pods, "exempt"),
+        (User::anonymous(), &get, "/readyz", "probes"),
+        (User::anonymous(), &get, "/version", "global-default"),
+        (manager.clone(), &put, lease, "system-leader-election"),
+        (manager, &get, pods, "kube-controller-manager"),
+        (node.clone(), &put, lease, "system-node-high"),
+        (node.clone(), &put, "/api/v1/nodes/n/status", "system-node-high"),
+        (node, &get, pods, "system-nodes"),
+        (user("system:kube-scheduler", "x"), &get, pods, "kube-scheduler"),
+        (
+            account("system:serviceaccount:kube-system:a"),
+            &get,
+            pods,
+            "kube-system-service-accounts",
+        ),
+        (account("system:serviceaccount:team:a"), &get, pods, "service-accounts"),
+        (user("alice", "team"), &get, pods, "global-default"),
+    ];
+    for (user, method, path, expected) in cases {
+        assert_eq!(schema_of(&fair, &user, method, path), expected, "{} {path}", user.name);
+    }
+}
+
+#[tokio::test]
+async fn the_limits_of_the_levels_are_those_of_kubernetes() {
+    let fair = configured(600, &[]);
+    let levels = fair.configured.lock().unwrap();
+    let limits = |name: &str| {
+        let level = &levels[name];
+        (level.limits.nominal, level.limits.lower, level.max_seats())
+    };
+    assert_eq!(limits("global-default"), (49, 24, 8));
+    assert_eq!(limits("workload-low"), (245, 24, 37));
+    assert_eq!(limits("node-high"), (98, 73, 15));
+    assert_eq!(limits("leader-election"), (25, 25, 4));
+    assert_eq!(limits("catch-all"), (13, 13, usize::MAX));
+    assert!(levels["exempt"].id.is_none());
+}
+
+#[tokio::test]
+async fn a_schema_with_a_lower_number_is_tried_first_and_one_without_a_level_is_ignored() {
+    let rule = json!([{"subjects": [{"kind": "User", "user": {"name": "alice"}}],
+        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}]}]);
+    let schema = |name: &str, level: &str, precedence: i64| {
+        (
+            FLOW_SCHEMAS,
+            json!({"metadata": {"name": name}, "spec": {
+            "priorityLevelConfiguration": {"name": level}, "matchingPrecedence": precedence,
+            "rules": rule}}),
+        )
+    };
+    let fair = configured(
+        600,
+        &[schema("lost", "missing", 3), schema("b", "system", 9000), schema("a", "system", 9000)],
+    );
+    let alice = user("alice", "team");
+    assert_eq!(schema_of(&fair, &alice, &Method::GET, "/api/v1/namespaces/a/pods"), "a");
+    assert_eq!(schema_of(&fair, &alice, &Method::GET, "/api/v1/nodes"), "global-default");
+}
+
+#[tokio::test]
+async fn without_objects_the_mandatory_schemas_are_in_effect() {
+    let fair = PriorityAndFairness::new(600, &mut Registry::default());
+    let pods = "/api/v1/pods";
+    assert_eq!(schema_of(&fair, &user("root", "system:masters"), &Method::GET, pods), "exempt");
+    assert_eq!(schema_of(&fair, &user("alice", "team"), &Method::GET, pods), "catch-all");
+}
+
+#[tokio::test]
+async fn a_user_who_floods_leaves_seats_for_nodes_and_service_accounts() {
+    let fair = configured(60, &[]);
+    let alice = user("alice", "team");
+    let seats: Vec<_> = std::iter::from_fn(|| take(&fair, &alice)).collect();
+    assert!(seats.len() > 10);
+    assert!(matches!(take(&fair, &user("root", "system:masters")), Some(Ok(_))));
+    assert!(matches!(take(&fair, &user("system:node:n", "system:nodes")), Some(Ok(_))));
+    let account = user("system:serviceaccount:team:a", "system:serviceaccounts");
+    assert!(matches!(take(&fair, &account), Some(Ok(_))));
+}
+
+#[tokio::test]
+async fn a_level_that_is_deleted_between_classification_and_seat_is_replaced() {
+    let level = json!({"metadata": {"name": "mine"}, "spec": {"type": "Limited", "limited": {
+        "nominalConcurrencyShares": 10, "lendablePercent": 0,
+        "limitResponse": {"type": "Reject"}}}});
+    let schema = json!({"metadata": {"name": "mine"}, "spec": {
+        "priorityLevelConfiguration": {"name": "mine"}, "matchingPrecedence": 10,
+        "rules": [{"subjects": [{"kind": "User", "user": {"name": "alice"}}],
+            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"],
+                "namespaces": ["*"]}]}]}});
+    let fair = configured(600, &[("prioritylevelconfigurations", level), (FLOW_SCHEMAS, schema)]);
+    let alice = user("alice", "team");
+    let info = info(&Method::GET, "/api/v1/namespaces/a/pods/b");
+    let schema = fair.classify(&alice, &info);
+    assert_eq!(schema.name, "mine");
+    configure(&fair, &[]);
+    let now = Instant::now();
+    let request = SeatRequest { user: &alice, info: &info, arrival: now, deadline: now + MAX_WAIT };
+    assert!(fair.take(&schema, request, |_| 1).now_or_never().unwrap().is_ok());
+}
