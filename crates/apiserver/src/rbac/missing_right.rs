@@ -106,11 +106,10 @@ pub fn missing_right(policy: &ListedPolicy, attributes: &Attributes<'_>) -> Opti
     for binding in index.bindings_of(user, namespace) {
         match index.rules_of(&binding.role, namespace) {
             Ok(rules) if rules.iter().any(|it| it.allows(attributes)) => return None,
-            Ok(_) => {}
             Err(MissingRole::NotFound(role)) => {
                 dangling.get_or_insert((binding, role));
             }
-            Err(MissingRole::UnknownKind(_)) => {}
+            Ok(_) | Err(MissingRole::UnknownKind(_)) => {}
         }
     }
     let kind = if namespace.is_empty() { "ClusterRoleBinding" } else { "RoleBinding" };

@@ -10,14 +10,15 @@ use tempfile::TempDir;
 
 use crate::objects::CONFIG_MAPS;
 use crate::webhook_server::WebhookServer;
-use apiserver::AuthorizerConfig;
 use apiserver::auth::authentication::User;
 use apiserver::auth::authorization::configuration::AuthorizationFile;
+use apiserver::auth::authorization::fixed_roles::FixedRoles;
 use apiserver::auth::authorization::webhook::{
-    FailurePolicy, ReviewVersion, WebhookAuthorizerSettings,
+    FailurePolicy, MatchConditions, ReviewVersion, WebhookAuthorizerSettings,
 };
 use apiserver::outbound::webhook_endpoint::WebhookEndpoint;
-use machinery::{Value, json};
+use apiserver::{AuthorizerConfig, Config};
+use machinery::{PolicyRule, Value, json};
 use testenv::media_type::JSON;
 use testenv::{Client, TestEnv};
 
@@ -91,12 +92,18 @@ impl Fixture {
     }
 
     async fn start_in(directory: TempDir) -> Self {
+        Self::start_with(directory, |_| {}).await
+    }
+
+    /// A plane with the authorizers of the file and further changes.
+    async fn start_with(directory: TempDir, change: impl FnOnce(&mut Config)) -> Self {
         let file = directory.path().join("authorization.json");
         let file = Arc::new(AuthorizationFile::read(&file, None).unwrap());
-        let plane = TestEnv::builder()
-            .config(|config| config.authorizers.push(AuthorizerConfig::File(file)))
-            .start()
-            .await;
+        let configure = |config: &mut Config| {
+            config.authorizers.push(AuthorizerConfig::File(file));
+            change(config);
+        };
+        let plane = TestEnv::builder().config(configure).start().await;
         Self { plane, directory }
     }
 
@@ -206,12 +213,24 @@ async fn the_review_has_the_user_and_the_selectors_of_the_request() {
 }
 
 #[tokio::test]
-async fn masters_do_not_depend_on_another_server() {
-    let mut server = healthy().await;
-    server.set_port(1);
-    let fixture = Fixture::start(&server, &json!({"failurePolicy": "Deny"})).await;
+async fn masters_and_components_do_not_depend_on_another_server() {
+    let server = WebhookServer::hanging().await;
+    let directory = tempfile::tempdir().unwrap();
+    write(&directory, &[webhook(&server, &directory, "hook", &json!({"failurePolicy": "Deny"}))]);
+    let rule = PolicyRule::new(&[""], &["configmaps"], &["list"]);
+    let fixture = Fixture::start_with(directory, |config| {
+        let roles = FixedRoles::new([("component".to_owned(), vec![rule])]);
+        config.authorizers.insert(0, Arc::new(roles).into());
+    });
+    let fixture = fixture.await;
     assert_eq!(fixture.plane.get(CONFIG_MAPS).await.0, 200);
-    assert_eq!(fixture.list("alice").await, 500);
+    assert_eq!(fixture.list("component").await, 200);
+    assert!(server.calls().is_empty());
+    tokio::select! {
+        biased;
+        code = fixture.list("alice") => panic!("the answer {code} came without the server"),
+        () = async { while server.calls().is_empty() { tokio::task::yield_now().await } } => {}
+    }
 }
 
 #[tokio::test]
@@ -389,7 +408,7 @@ async fn a_webhook_of_the_flags_is_an_authorizer_as_well() {
         authorized_ttl: Duration::from_mins(5),
         unauthorized_ttl: Duration::ZERO,
         failure_policy: FailurePolicy::NoOpinion,
-        match_conditions: Default::default(),
+        match_conditions: MatchConditions::default(),
     };
     let authorizer = AuthorizerConfig::Webhook(Box::new(settings));
     let plane = TestEnv::builder()

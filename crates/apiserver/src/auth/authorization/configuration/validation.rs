@@ -5,6 +5,7 @@
 //! have the path of its authorizer there as well.
 
 use std::path::Path as FilePath;
+use std::time::Duration;
 
 use super::super::webhook::{
     FailurePolicy, MatchConditions, ReviewVersion, WebhookAuthorizerSettings,
@@ -139,11 +140,11 @@ fn required_or_supported(value: &str, supported: &[&str], path: &Path<'_>, error
 
 /// Checks the time-out, and the times of the cache, which have defaults.
 fn check_durations(webhook: &WebhookConfiguration, path: &Path<'_>, errors: &mut ErrorList) {
-    const MAX_TIMEOUT: u64 = 30;
+    const MAX_TIMEOUT: Duration = Duration::from_secs(30);
     let (timeout, timeout_path) = (webhook.timeout, path.child("timeout"));
     if timeout.is_zero() {
         errors.required(&timeout_path, "");
-    } else if timeout.is_negative() || timeout.duration().as_secs_f64() > MAX_TIMEOUT as f64 {
+    } else if timeout.is_negative() || timeout.duration() > MAX_TIMEOUT {
         errors.invalid(&timeout_path, timeout.to_string(), "must be > 0s and <= 30s");
     }
     let mut check = |ttl: ConfiguredDuration, field: &str| {

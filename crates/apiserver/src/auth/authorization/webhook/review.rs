@@ -141,7 +141,7 @@ fn field_selector(selectors: &Selectors) -> Option<Value> {
         let operator = if it.equal { "In" } else { "NotIn" };
         json!({"key": it.field, "operator": operator, "values": [it.value]})
     };
-    selector(selectors.fields.iter().map(requirement).collect())
+    selector(&selectors.fields.iter().map(requirement).collect::<Vec<_>>())
 }
 
 fn label_selector(selectors: &Selectors) -> Option<Value> {
@@ -160,10 +160,10 @@ fn label_selector(selectors: &Selectors) -> Option<Value> {
         }
         Some(requirement)
     };
-    selector(selectors.labels.iter().filter_map(requirement).collect())
+    selector(&selectors.labels.iter().filter_map(requirement).collect::<Vec<_>>())
 }
 
-fn selector(requirements: Vec<Value>) -> Option<Value> {
+fn selector(requirements: &[Value]) -> Option<Value> {
     (!requirements.is_empty()).then(|| json!({"requirements": requirements}))
 }
 
