@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use cluster::{Cluster, ClusterConfig, Selection};
 use tokio::time::Instant;
 
 use crate::kubeconfig::{self, Entry, Merged};
@@ -27,6 +26,7 @@ use apiserver::auth::authentication::token::TokenFile;
 use apiserver::{Anonymous, Config, Server, StoreConfig};
 use audit_args::AuditArgs;
 use authorization_args::AuthorizationArgs;
+use cluster::{Cluster, ClusterConfig, Selection};
 use encryption_args::EncryptionArgs;
 use listen_address::{ListenAddress, server_url};
 use oidc_args::OidcArgs;
