@@ -4,3 +4,5 @@ pub mod authentication;
 pub mod impersonation;
 pub mod authorization;
 pub(crate) mod metrics;
+mod answer_cache;
+mod config_file;

@@ -14,6 +14,8 @@ use crate::auth::authentication::service_account::ServiceAccountSettings;
 use crate::auth::authentication::token::TokenFile;
 use crate::auth::authentication::token_webhook::TokenWebhookSettings;
 use crate::auth::authorization::Authorizer;
+use crate::auth::authorization::configuration::AuthorizationFile;
+use crate::auth::authorization::webhook::WebhookAuthorizerSettings;
 use crate::encryption::EncryptionSettings;
 use crate::flow_control::Fairness;
 use crate::outbound::in_process_services::InProcessServices;
@@ -61,6 +63,10 @@ pub enum AuthorizerConfig {
     /// The rights of nodes, the users `system:node:NAME` of the group `system:nodes`: they read what
     /// their own pods refer to.
     Node,
+    /// Another server.
+    Webhook(Box<WebhookAuthorizerSettings>),
+    /// The authorizers that a file names. They change with the file.
+    File(Arc<AuthorizationFile>),
     /// An authorizer that needs nothing of the plane.
     Other(Arc<dyn Authorizer>),
 }
@@ -104,8 +110,8 @@ pub struct Config {
     pub token_webhook: Option<TokenWebhookSettings>,
     /// What becomes of requests without credentials.
     pub anonymous: Anonymous,
-    /// The authorizers that are called in turn after that of `system:masters`. Without
-    /// [`AuthorizerConfig::Rbac`], all users have the default rules.
+    /// The authorizers that are called in turn after that of `system:masters`; at most one is a file.
+    /// Without [`AuthorizerConfig::Rbac`], all users have the default rules.
     pub authorizers: Vec<AuthorizerConfig>,
     /// The record of requests; None if there is none.
     pub audit: Option<AuditSettings>,

@@ -1,6 +1,7 @@
 //! [`Server`]: starts and stops a plane.
 
 mod access;
+mod authorization;
 mod follow_encryption;
 pub mod bootstrap;
 pub mod signing_keys;
@@ -30,7 +31,7 @@ use crate::cache::watch_cache::WatchCache;
 use crate::certificates;
 use crate::certificates::Authority;
 use crate::chain::Chain;
-use crate::config::{AuthorizerConfig, Config, StoreConfig};
+use crate::config::{Config, StoreConfig};
 use crate::encryption::{EncryptedStore, Encryption, EncryptionMetrics, config_file};
 use crate::extensions::aggregation;
 use crate::extensions::aggregation::Aggregation;
@@ -404,9 +405,10 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let front_proxy = authority.client(aggregation::FRONT_PROXY, &[], config.clock.now())?;
     let front_proxy =
         Identity { certificate: front_proxy.certificate.into(), key: front_proxy.key.into() };
-    let has_roles = config.authorizers.iter().any(|it| matches!(it, AuthorizerConfig::Rbac));
+    let has_roles = authorization::has_roles(&config.authorizers);
     let rules = has_roles.then(|| Arc::new(RuleResolver::new(&storage)));
-    let authorizers = access::authorizers(&config.authorizers, rules.as_ref(), &storage);
+    let authorizers =
+        authorization::start(&config.authorizers, rules.as_ref(), &storage, &mut metrics);
     let admission = Admission::new(plugins, authorizers.clone(), rules, &mut metrics);
     let flow_control = Arc::new(flow_control(config, &mut metrics));
     let (used_secrets, uses) = mpsc::channel(USED_SECRETS);

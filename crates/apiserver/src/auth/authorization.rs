@@ -6,14 +6,18 @@
 
 pub mod abac;
 pub mod always;
+pub mod configuration;
 mod decision;
 mod default_rules;
 pub mod fixed_roles;
 pub(crate) mod masters;
+pub mod webhook;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+
+use arc_swap::ArcSwap;
 
 use crate::auth::authentication::User;
 use crate::request::{RequestInfo, ResourcePath, Selectors};
@@ -140,9 +144,11 @@ impl Rules {
 #[error("the authorizer does not answer immediately, and this expression cannot wait for it")]
 pub struct NotReady;
 
-/// See the [module documentation](self).
+/// See the [module documentation](self). Copies share the members, which can be replaced.
 #[derive(Debug, Clone)]
-pub struct Authorizers(Arc<[Arc<dyn Authorizer>]>);
+pub struct Authorizers(Arc<ArcSwap<Members>>);
+
+type Members = Vec<Arc<dyn Authorizer>>;
 
 impl Authorizers {
     /// The union of the default rules and `others`, in this order.
@@ -157,15 +163,25 @@ impl Authorizers {
     }
 
     fn beginning_with(first: &Arc<dyn Authorizer>, others: &[Arc<dyn Authorizer>]) -> Self {
-        Self(std::iter::once(first).chain(others).map(Arc::clone).collect())
+        let members = std::iter::once(first).chain(others).map(Arc::clone).collect::<Members>();
+        Self(Arc::new(ArcSwap::from_pointee(members)))
+    }
+
+    /// Replaces all members but the first one. Requests whose authorization has begun are decided by
+    /// the former members.
+    pub(crate) fn replace(&self, others: &[Arc<dyn Authorizer>]) {
+        let first = self.0.load().first().map(Arc::clone);
+        let members = first.into_iter().chain(others.iter().map(Arc::clone));
+        self.0.store(Arc::new(members.collect()));
     }
 
     /// The decision of the first member with an opinion. Upstream: the union authorizer; the reasons
     /// of those without an opinion, each after the name of its authorizer, and their errors are
     /// joined.
     pub async fn decide(&self, attributes: &Attributes<'_>) -> Decision {
+        let members = self.0.load_full();
         let mut no_opinions = NoOpinions::default();
-        for authorizer in self.0.iter() {
+        for authorizer in members.iter() {
             let decision = match authorizer.authorize(attributes) {
                 Authorization::Ready(decision) => decision,
                 Authorization::Pending(decision) => decision.await,
@@ -180,8 +196,9 @@ impl Authorizers {
     /// The decision, for callers that cannot wait. An authorizer that is not ready is an error even
     /// if a later one would allow the request, since it could have denied it.
     pub fn decide_immediately(&self, attributes: &Attributes<'_>) -> Result<Decision, NotReady> {
+        let members = self.0.load();
         let mut no_opinions = NoOpinions::default();
-        for authorizer in self.0.iter() {
+        for authorizer in members.iter() {
             let Authorization::Ready(decision) = authorizer.authorize(attributes) else {
                 return Err(NotReady);
             };
@@ -208,7 +225,7 @@ impl Authorizers {
     /// The rules of a user, as the status of a `SelfSubjectRulesReview`.
     pub fn rules(&self, user: &User, namespace: &str) -> Value {
         let mut rules = Rules::default();
-        self.0.iter().for_each(|it| it.rules(user, namespace, &mut rules));
+        self.0.load().iter().for_each(|it| it.rules(user, namespace, &mut rules));
         let Rules { resources, paths, incomplete, evaluation_errors } = rules;
         let mut status = json!({
             "resourceRules": resources, "nonResourceRules": paths, "incomplete": incomplete,

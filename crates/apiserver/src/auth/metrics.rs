@@ -1,16 +1,17 @@
-//! The metrics of authentication, under the names of kube-apiserver.
+//! The metrics of authentication and authorization, under the names of kube-apiserver.
 
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use ring::digest::{SHA256, digest};
 
 use crate::metrics::Counter;
 
-/// See the [module documentation](self).
+/// The metrics of authentication.
 #[derive(Debug)]
 pub(crate) struct AuthenticationMetrics {
     reloads: Family<ReloadLabel, Counter>,
@@ -63,5 +64,117 @@ impl AuthenticationMetrics {
         }
         let label = TokenLabel { result, jwt_issuer_hash };
         self.tokens.get_or_create(&label).observe(duration.as_secs_f64());
+    }
+}
+
+/// The metrics of webhook authorizers and of the authorization configuration.
+#[derive(Debug)]
+pub(crate) struct AuthorizationMetrics {
+    reloads: Family<ReloadLabel, Counter>,
+    last_reload: Family<ReloadLabel, Gauge>,
+    webhook_calls: Family<WebhookLabel, Counter>,
+    webhook_durations: Family<WebhookLabel, Histogram>,
+    fail_open: Family<WebhookLabel, Counter>,
+    exclusions: Family<ConditionLabel, Counter>,
+    condition_errors: Family<ConditionLabel, Counter>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WebhookLabel {
+    name: String,
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ConditionLabel {
+    r#type: &'static str,
+    name: String,
+}
+
+impl ConditionLabel {
+    fn new(name: &str) -> Self {
+        Self { r#type: "Webhook", name: name.to_owned() }
+    }
+}
+
+impl AuthorizationMetrics {
+    /// Registers the metrics.
+    pub(crate) fn new(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            reloads: Family::default(),
+            last_reload: Family::default(),
+            webhook_calls: Family::default(),
+            webhook_durations: Family::new_with_constructor(|| {
+                Histogram::new([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0])
+            }),
+            fail_open: Family::default(),
+            exclusions: Family::default(),
+            condition_errors: Family::default(),
+        };
+        registry.register(
+            "apiserver_authorization_config_controller_automatic_reloads_total",
+            "Reloads of the authorization configuration, by status",
+            metrics.reloads.clone(),
+        );
+        registry.register(
+            "apiserver_authorization_config_controller_automatic_reload_last_timestamp_seconds",
+            "Time of the last reload of the authorization configuration, by status",
+            metrics.last_reload.clone(),
+        );
+        registry.register(
+            "apiserver_authorization_webhook_evaluations_total",
+            "Calls of authorization webhooks, by name and result",
+            metrics.webhook_calls.clone(),
+        );
+        registry.register(
+            "apiserver_authorization_webhook_duration_seconds",
+            "Latency of the calls of authorization webhooks, by name and result",
+            metrics.webhook_durations.clone(),
+        );
+        registry.register(
+            "apiserver_authorization_webhook_evaluations_fail_open_total",
+            "Failed calls of authorization webhooks after which the other authorizers decided",
+            metrics.fail_open.clone(),
+        );
+        registry.register(
+            "apiserver_authorization_match_condition_exclusions_total",
+            "Requests about which an authorization webhook was not asked due to match conditions",
+            metrics.exclusions.clone(),
+        );
+        registry.register(
+            "apiserver_authorization_match_condition_evaluation_errors_total",
+            "Requests for which match conditions of an authorization webhook have failed",
+            metrics.condition_errors.clone(),
+        );
+        metrics
+    }
+
+    /// Counts an attempt to reload the configuration, at a time in seconds since 1970.
+    pub(crate) fn count_reload(&self, succeeded: bool, now: i64) {
+        let label = ReloadLabel { status: if succeeded { "success" } else { "failure" } };
+        self.reloads.get_or_create(&label).inc();
+        self.last_reload.get_or_create(&label).set(now);
+    }
+
+    /// Counts an attempt of a call.
+    pub(super) fn observe_webhook(&self, name: &str, result: &'static str, duration: Duration) {
+        let label = WebhookLabel { name: name.to_owned(), result };
+        self.webhook_calls.get_or_create(&label).inc();
+        self.webhook_durations.get_or_create(&label).observe(duration.as_secs_f64());
+    }
+
+    /// Counts a failed call after which the other authorizers decide.
+    pub(super) fn count_fail_open(&self, name: &str, result: &'static str) {
+        self.fail_open.get_or_create(&WebhookLabel { name: name.to_owned(), result }).inc();
+    }
+
+    /// Counts a request that match conditions exclude.
+    pub(super) fn count_exclusion(&self, name: &str) {
+        self.exclusions.get_or_create(&ConditionLabel::new(name)).inc();
+    }
+
+    /// Counts a request for which match conditions have failed.
+    pub(super) fn count_condition_error(&self, name: &str) {
+        self.condition_errors.get_or_create(&ConditionLabel::new(name)).inc();
     }
 }

@@ -114,7 +114,7 @@ pub(super) async fn review(
     };
     let decision = authorizers.decide(&reviewed).await;
     let mut status = json!({"allowed": decision.is_allowed()});
-    if matches!(decision, Decision::Deny(_)) {
+    if matches!(decision, Decision::Deny { .. }) {
         status["denied"] = true.into();
     }
     if !decision.reason().is_empty() {

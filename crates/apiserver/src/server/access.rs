@@ -1,5 +1,5 @@
-//! The authorizers of a plane, its authenticators that call other servers, and the documents with which
-//! others verify its tokens, from its configuration.
+//! The authenticators of a plane that call other servers, and the documents with which others verify its
+//! tokens, from its configuration.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,12 +15,8 @@ use crate::auth::authentication::service_account::issuer_discovery::{
     DiscoveryError, IssuerDiscovery,
 };
 use crate::auth::authentication::token_webhook::TokenWebhook;
-use crate::auth::authorization::{Authorizer, Authorizers};
 use crate::auth::metrics::AuthenticationMetrics;
-use crate::config::{AuthorizerConfig, Config};
-use crate::node_authorizer::NodeAuthorizer;
-use crate::rbac::authorizer::RbacAuthorizer;
-use crate::rbac::rule_resolver::RuleResolver;
+use crate::config::Config;
 use crate::storage::Storage;
 
 /// The documents for verifiers of service account tokens. Without them, the plane works nevertheless.
@@ -65,29 +61,4 @@ pub(super) fn remote_authenticators(
         return Ok(None);
     }
     Ok(Some(RemoteAuthenticators { oidc, webhook }))
-}
-
-/// The authorizers of a plane. `rules` is absent if roles are not in effect.
-pub(super) fn authorizers(
-    configured: &[AuthorizerConfig],
-    rules: Option<&Arc<RuleResolver>>,
-    storage: &Storage,
-) -> Authorizers {
-    let mut authorizers: Vec<Arc<dyn Authorizer>> = Vec::new();
-    for authorizer in configured {
-        match (authorizer, rules) {
-            (AuthorizerConfig::Other(authorizer), _) => authorizers.push(Arc::clone(authorizer)),
-            (AuthorizerConfig::Rbac, Some(rules)) => {
-                authorizers.push(Arc::new(RbacAuthorizer(Arc::clone(rules))));
-            }
-            (AuthorizerConfig::Rbac, None) => {}
-            (AuthorizerConfig::Node, _) => {
-                authorizers.push(Arc::new(NodeAuthorizer::start(storage)));
-            }
-        }
-    }
-    match rules {
-        Some(_) => Authorizers::with_roles(&authorizers),
-        None => Authorizers::new(&authorizers),
-    }
 }

@@ -50,6 +50,7 @@ mod admin_access;
 mod admission_plugins;
 mod authentication;
 mod authorizers;
+mod authorization_config;
 mod permissions;
 mod audit;
 mod access_reviews;

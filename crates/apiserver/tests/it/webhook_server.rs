@@ -76,6 +76,19 @@ impl WebhookServer {
         json!({"url": url, "caBundle": self.https.ca_bundle()})
     }
 
+    /// A kubeconfig of the webhook, with the token `of-the-server`.
+    pub(crate) fn kubeconfig(&self) -> String {
+        let config = self.client_config();
+        let kubeconfig = json!({
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+            "clusters": [{"name": "k", "cluster": {"server": config["url"],
+                "certificate-authority-data": config["caBundle"]}}],
+            "users": [{"name": "u", "user": {"token": "of-the-server"}}],
+        });
+        kubeconfig.to_string()
+    }
+
     /// The `clientConfig` with the service `hook` in the default namespace.
     pub(crate) fn service_config(&self) -> Value {
         let service = json!({"namespace": "default", "name": "hook", "path": "/behind"});

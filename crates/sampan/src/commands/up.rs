@@ -1,6 +1,7 @@
 //! `sampan up`: starts a plane, prints its URL and kubeconfig, and stops it cleanly.
 
 mod audit_args;
+mod authorization_args;
 mod encryption_args;
 mod flow_control_args;
 mod listen_address;
@@ -11,7 +12,6 @@ mod start_error;
 mod token_webhook_args;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -21,14 +21,12 @@ use crate::kubeconfig::{self, Entry, Merged};
 use crate::memory_limit;
 use crate::output::{print_line, print_note};
 use crate::stop_signals::StopSignals;
-
 use apiserver::auth::authentication::client_authorities::ClientAuthorities;
 use apiserver::auth::authentication::oidc::OidcSettings;
 use apiserver::auth::authentication::token::TokenFile;
-use apiserver::auth::authorization::abac::PolicyFile;
-use apiserver::auth::authorization::always::{AlwaysAllow, AlwaysDeny};
-use apiserver::{Anonymous, AuthorizerConfig, Config, Server, StoreConfig};
+use apiserver::{Anonymous, Config, Server, StoreConfig};
 use audit_args::AuditArgs;
+use authorization_args::AuthorizationArgs;
 use cluster::{Cluster, ClusterConfig, Selection};
 use encryption_args::EncryptionArgs;
 use flow_control_args::FlowControlArgs;
@@ -118,15 +116,8 @@ pub(crate) struct UpArgs {
     /// mode `AlwaysAllow`]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     anonymous_auth: Option<bool>,
-    /// Who may do what, besides the group `system:masters`. The first mode with an opinion decides:
-    /// `Node` lets a node read what its own pods refer to, `RBAC` decides by roles and bindings, `ABAC`
-    /// by a policy file; and there are `AlwaysAllow` and `AlwaysDeny`
-    #[arg(long, value_name = "MODES", value_delimiter = ',', default_value = "Node,RBAC")]
-    authorization_mode: Vec<AuthorizationMode>,
-    /// File of policies for the mode `ABAC`, which is the first one unless `--authorization-mode` names
-    /// it, in kube-apiserver's format: one JSON object per line
-    #[arg(long, value_name = "FILE")]
-    authorization_policy_file: Option<PathBuf>,
+    #[command(flatten)]
+    authorization: AuthorizationArgs,
     #[command(flatten)]
     audit: AuditArgs,
     /// Network from which cluster IPs of services are allocated
@@ -147,21 +138,6 @@ pub(crate) struct UpArgs {
     disable_admission_plugins: Vec<String>,
     #[command(flatten)]
     flow_control: FlowControlArgs,
-}
-
-/// An authorizer, by kube-apiserver's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum AuthorizationMode {
-    #[value(name = "Node")]
-    Node,
-    #[value(name = "RBAC")]
-    Rbac,
-    #[value(name = "ABAC")]
-    Abac,
-    #[value(name = "AlwaysAllow")]
-    AlwaysAllow,
-    #[value(name = "AlwaysDeny")]
-    AlwaysDeny,
 }
 
 /// Runs a plane until a signal stops it.
@@ -274,7 +250,7 @@ fn config(args: &UpArgs) -> Result<Config> {
         anonymous: anonymous(args, oidc.as_ref())?,
         oidc,
         token_webhook: args.token_webhook.settings()?,
-        authorizers: authorizers(args)?,
+        authorizers: args.authorization.authorizers()?,
         audit: args.audit.settings()?,
         service_cidr: args.service_cidr.clone(),
         enabled_plugins: args.enable_admission_plugins.clone(),
@@ -296,40 +272,12 @@ fn anonymous(args: &UpArgs, oidc: Option<&OidcSettings>) -> Result<Anonymous> {
         }
         return Ok(configured.into());
     }
-    let allows_all = args.authorization_mode.contains(&AuthorizationMode::AlwaysAllow);
+    let allows_all = args.authorization.allows_all();
     Ok(if args.anonymous_auth.unwrap_or(!allows_all) {
         Anonymous::Accepted
     } else {
         Anonymous::Refused
     })
-}
-
-/// The authorizers of the modes. A file of policies without the mode `ABAC` comes first.
-fn authorizers(args: &UpArgs) -> Result<Vec<AuthorizerConfig>> {
-    let mut modes = args.authorization_mode.clone();
-    if args.authorization_policy_file.is_some() && !modes.contains(&AuthorizationMode::Abac) {
-        modes.insert(0, AuthorizationMode::Abac);
-    }
-    let mut authorizers = Vec::new();
-    for (index, mode) in modes.iter().enumerate() {
-        if modes[..index].contains(mode) {
-            bail!("--authorization-mode names a mode twice");
-        }
-        authorizers.push(match mode {
-            AuthorizationMode::Node => AuthorizerConfig::Node,
-            AuthorizationMode::Rbac => AuthorizerConfig::Rbac,
-            AuthorizationMode::AlwaysAllow => Arc::new(AlwaysAllow).into(),
-            AuthorizationMode::AlwaysDeny => Arc::new(AlwaysDeny).into(),
-            AuthorizationMode::Abac => Arc::new(policies(args)?).into(),
-        });
-    }
-    Ok(authorizers)
-}
-
-fn policies(args: &UpArgs) -> Result<PolicyFile> {
-    let path = args.authorization_policy_file.as_ref();
-    let path = path.context("name a file of policies with --authorization-policy-file")?;
-    PolicyFile::read(path).map_err(start_error::explain_policy_file)
 }
 
 /// `$XDG_DATA_HOME/sampan`, or the equivalent directory of the platform.

@@ -5,37 +5,20 @@
 //!
 //! Upstream: `authenticator/token/webhook` and `authentication/token/cache`.
 
-mod answer_cache;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
-use http::{Request, Response};
-use http_body_util::Full;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::Instant;
 
 use super::User;
-use crate::outbound;
+use crate::auth::answer_cache::{AnswerCache, Begin};
+use crate::outbound::review_client::ReviewClient;
 use crate::outbound::webhook_endpoint::WebhookEndpoint;
-use crate::outbound::{Outbound, failure_message};
-use answer_cache::{AnswerCache, Begin};
 use keel::{Clock, Entropy, Tasks};
-use machinery::field_path::quote;
 use machinery::{Value, json};
 
 /// The time limit of a call with its repetitions. The value is upstream's.
 const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The maximum number of attempts of a call. The value is upstream's.
-const ATTEMPTS: u32 = 5;
-
-/// The delay after the first attempt. Each further delay is half as long again.
-const FIRST_DELAY: Duration = Duration::from_millis(500);
-
-/// The maximum size of a response in bytes.
-const MAX_RESPONSE: usize = 1 << 20;
 
 /// The version of the reviews.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,23 +48,16 @@ pub(super) type Answer = Result<Option<(User, Vec<String>)>, String>;
 #[derive(Debug)]
 pub struct TokenWebhook {
     caller: Arc<Caller>,
-    cache: Arc<AnswerCache>,
+    cache: Arc<AnswerCache<Answer>>,
+    cache_ttl: Duration,
     tasks: Tasks,
 }
 
 /// Calls the server.
 #[derive(Debug)]
 struct Caller {
-    settings: TokenWebhookSettings,
-    outbound: Outbound,
-    entropy: Entropy,
-}
-
-/// The reason why a call failed.
-struct CallError {
-    message: String,
-    /// Whether the next attempt may succeed.
-    is_temporary: bool,
+    client: ReviewClient,
+    version: ReviewVersion,
 }
 
 impl TokenWebhook {
@@ -92,10 +68,11 @@ impl TokenWebhook {
         entropy: &Entropy,
         tasks: &Tasks,
     ) -> Self {
-        let cache = AnswerCache::new(settings.cache_ttl, clock, entropy);
-        let (outbound, entropy) = (Outbound::default(), entropy.clone());
-        let caller = Caller { settings, outbound, entropy };
-        Self { caller: Arc::new(caller), cache: Arc::new(cache), tasks: tasks.clone() }
+        let TokenWebhookSettings { endpoint, version, cache_ttl } = settings;
+        let cache = Arc::new(AnswerCache::new(clock, entropy));
+        let client = ReviewClient::new(endpoint, TIMEOUT, entropy);
+        let caller = Arc::new(Caller { client, version });
+        Self { caller, cache, cache_ttl, tasks: tasks.clone() }
     }
 
     /// The user of a token, and those of the `requested` audiences that it is for; None if the other
@@ -106,18 +83,21 @@ impl TokenWebhook {
         own: &[String],
         requested: &[String],
     ) -> Answer {
-        let mut pending = match self.cache.begin(token, requested) {
+        let texts = std::iter::once(token).chain(requested.iter().map(String::as_str));
+        let mut pending = match self.cache.begin(self.cache.key(texts)) {
             Begin::Known(answer) => return answer,
             Begin::Full => return Err("too many token reviews are in progress".to_owned()),
             Begin::Pending(pending) => pending,
             Begin::Ask(question, pending) => {
                 let caller = Arc::clone(&self.caller);
                 let (token, own) = (token.to_owned(), own.to_vec());
-                let requested = requested.to_vec();
+                let (requested, cache_ttl) = (requested.to_vec(), self.cache_ttl);
                 // The call is shared, so it does not end with the request that began it.
                 self.tasks.spawn("token-review", async move {
                     let answer = caller.ask(&token, &own, &requested).await;
-                    question.answer(answer);
+                    // Failures are not cached.
+                    let ttl = if answer.is_ok() { cache_ttl } else { Duration::ZERO };
+                    question.answer(answer, ttl);
                 });
                 pending
             }
@@ -129,71 +109,24 @@ impl TokenWebhook {
 
 impl Caller {
     async fn ask(&self, token: &str, own: &[String], requested: &[String]) -> Answer {
-        let deadline = Instant::now() + TIMEOUT;
         let body = self.review(token, requested).to_string();
-        let mut delay = FIRST_DELAY;
-        let mut attempt = 1;
-        let answer = loop {
-            let error = match self.post(&body, deadline).await {
-                Ok(answer) => break answer,
-                Err(error) => error,
-            };
-            let fifth = u64::try_from(delay.as_nanos() / 5).unwrap_or(u64::MAX);
-            let jitter = Duration::from_nanos(self.entropy.below(fifth));
-            let next = Instant::now() + delay + jitter;
-            if !error.is_temporary || attempt == ATTEMPTS || next >= deadline {
-                let error = error.message;
-                tracing::error!(error, "Failed to make webhook authenticator request");
-                return Err(error);
-            }
-            sleep(delay + jitter).await;
-            delay = delay.mul_f64(1.5);
-            attempt += 1;
-        };
+        let deadline = Some(Instant::now() + TIMEOUT);
+        let answer = self.client.post(&body, deadline, |_, _| {}).await.map_err(|error| {
+            let error = error.message;
+            tracing::error!(error, "Failed to make webhook authenticator request");
+            error
+        })?;
         read(&answer, own, requested)
     }
 
     fn review(&self, token: &str, audiences: &[String]) -> Value {
-        let api_version = match self.settings.version {
+        let api_version = match self.version {
             ReviewVersion::V1 => "authentication.k8s.io/v1",
             ReviewVersion::V1beta1 => "authentication.k8s.io/v1beta1",
         };
         json!({"kind": "TokenReview", "apiVersion": api_version, "metadata": {},
             "spec": {"token": token, "audiences": audiences}, "status": {"user": {}}})
     }
-
-    async fn post(&self, body: &str, deadline: Instant) -> Result<Bytes, CallError> {
-        let endpoint = &self.settings.endpoint;
-        let failed = |is_temporary: bool, why: &dyn std::fmt::Display| CallError {
-            message: format!("Post {}: {why}", quote(endpoint.url())),
-            is_temporary,
-        };
-        let mut request = Request::post(endpoint.url())
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "application/json, */*");
-        if let Some((name, value)) = endpoint.headers().map_err(|error| failed(false, &error))? {
-            request = request.header(name, value);
-        }
-        let request =
-            request.body(Full::from(body.to_owned())).map_err(|error| failed(false, &error))?;
-        let call = self.outbound.call(endpoint.destination(), request, MAX_RESPONSE, deadline);
-        let answer = match timeout_at(deadline, call).await {
-            Err(_) => return Err(failed(false, &"context deadline exceeded")),
-            Ok(Err(error @ outbound::Error::Transport(_))) => return Err(failed(true, &error)),
-            Ok(Err(error)) => return Err(failed(false, &error)),
-            Ok(Ok(answer)) => answer,
-        };
-        if answer.status().is_success() {
-            return Ok(answer.into_body());
-        }
-        Err(CallError { message: failure_message(&answer), is_temporary: is_temporary(&answer) })
-    }
-}
-
-/// Upstream: `webhook.DefaultShouldRetry`.
-fn is_temporary(answer: &Response<Bytes>) -> bool {
-    matches!(answer.status().as_u16(), 429 | 500 | 504)
-        || answer.headers().contains_key(RETRY_AFTER)
 }
 
 /// Reads the status of a review.

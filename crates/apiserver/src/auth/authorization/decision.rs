@@ -11,7 +11,13 @@ pub enum Decision {
     /// The request is allowed; no other authorizer is called.
     Allow(Cow<'static, str>),
     /// The request is refused; no other authorizer is called.
-    Deny(Cow<'static, str>),
+    Deny {
+        /// The reason.
+        reason: Cow<'static, str>,
+        /// The error because of which the request is refused. It is not a refusal of the user, so that
+        /// the request fails with it.
+        evaluation_error: Option<String>,
+    },
     /// The other authorizers decide.
     NoOpinion {
         /// The reason.
@@ -28,6 +34,11 @@ impl Decision {
         Self::Allow("".into())
     }
 
+    /// Refuses the request, with a reason, which may be empty.
+    pub fn deny(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::Deny { reason: reason.into(), evaluation_error: None }
+    }
+
     /// No opinion, with a reason, which may be empty.
     pub fn no_opinion(reason: impl Into<Cow<'static, str>>) -> Self {
         Self::NoOpinion { reason: reason.into(), evaluation_error: None }
@@ -38,6 +49,11 @@ impl Decision {
         Self::NoOpinion { reason: "".into(), evaluation_error: Some(evaluation_error) }
     }
 
+    /// Refuses the request because of an error.
+    pub fn failed_and_denied(evaluation_error: String) -> Self {
+        Self::Deny { reason: "".into(), evaluation_error: Some(evaluation_error) }
+    }
+
     /// Whether the request is allowed.
     pub fn is_allowed(&self) -> bool {
         matches!(self, Self::Allow(_))
@@ -45,15 +61,18 @@ impl Decision {
 
     /// The human-readable reason.
     pub fn reason(&self) -> &str {
-        let (Self::Allow(reason) | Self::Deny(reason) | Self::NoOpinion { reason, .. }) = self;
+        let (Self::Allow(reason) | Self::Deny { reason, .. } | Self::NoOpinion { reason, .. }) =
+            self;
         reason
     }
 
-    /// The error because of which there is no opinion.
+    /// The error because of which the request is not allowed.
     pub fn evaluation_error(&self) -> Option<&str> {
         match self {
-            Self::NoOpinion { evaluation_error, .. } => evaluation_error.as_deref(),
-            Self::Allow(_) | Self::Deny(_) => None,
+            Self::NoOpinion { evaluation_error, .. } | Self::Deny { evaluation_error, .. } => {
+                evaluation_error.as_deref()
+            }
+            Self::Allow(_) => None,
         }
     }
 }

@@ -27,9 +27,7 @@ impl Authorizer for NoSecrets {
 
     fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> Authorization<'a> {
         match attributes.resource {
-            Some(it) if it.resource == "secrets" => {
-                Decision::Deny("secrets are secret".into()).into()
-            }
+            Some(it) if it.resource == "secrets" => Decision::deny("secrets are secret").into(),
             _ => Decision::no_opinion("").into(),
         }
     }

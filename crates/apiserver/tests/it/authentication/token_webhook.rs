@@ -36,17 +36,9 @@ async fn start(code: &Arc<AtomicU16>) -> WebhookServer {
 }
 
 async fn plane(server: &WebhookServer, version: ReviewVersion) -> TestEnv {
-    let config = server.client_config();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("config");
-    let config = json!({
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "clusters": [{"name": "k", "cluster": {"server": config["url"],
-            "certificate-authority-data": config["caBundle"]}}],
-        "users": [{"name": "u", "user": {"token": "of-the-server"}}],
-    });
-    std::fs::write(&path, config.to_string()).unwrap();
+    std::fs::write(&path, server.kubeconfig()).unwrap();
     let endpoint = WebhookEndpoint::read(&path).unwrap();
     let settings = TokenWebhookSettings { endpoint, version, cache_ttl: Duration::from_mins(2) };
     TestEnv::builder().config(|config| config.token_webhook = Some(settings)).start().await
