@@ -8,7 +8,6 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use kube_client::{Client, Error};
 
 use crate::kubeconfig;
-
 use client::config::{Config, Kubeconfig, from_kubeconfig};
 use client::connect;
 use keel::Clock;

@@ -38,6 +38,8 @@ pub(crate) struct CertificateInfo {
     pub groups: Vec<String>,
     /// The common name.
     pub user: String,
+    /// The serial number, in hexadecimal: it tells two certificates apart that end in one second.
+    pub serial: String,
 }
 
 impl CertificateInfo {
@@ -49,7 +51,8 @@ impl CertificateInfo {
         let user = subject.iter_common_name().last()?.as_str().ok()?.to_owned();
         let groups = subject.iter_organization().filter_map(|it| it.as_str().ok());
         let ends = Timestamp::from_seconds(certificate.validity().not_after.timestamp());
-        Some(Self { user, groups: groups.map(str::to_owned).collect(), ends })
+        let serial = certificate.raw_serial_as_string();
+        Some(Self { user, groups: groups.map(str::to_owned).collect(), ends, serial })
     }
 }
 

@@ -4,8 +4,8 @@
 //! ```text
 //! RoleBinding sampan:user:jane:view      labels: app.kubernetes.io/managed-by: sampan
 //!                                        annotations: sampan.dev/user: jane
-//!                                          sampan.dev/certificates: [{"ends":
-//!                                            "2026-01-31T12:00:00Z", "groups": ["developers"]}]
+//!                                          sampan.dev/certificates: [{"serial": "0a:1b",
+//!                                            "ends": "2026-01-31T12:00:00Z", "groups": ["dev"]}]
 //! ```
 //!
 //! A user has one role in a namespace, and one in the cluster. A binding that other subjects were
@@ -189,7 +189,8 @@ pub(super) async fn annotate(
 
 fn annotations(certificates: &[CertificateInfo]) -> Value {
     let all = certificates.iter();
-    let all = all.map(|it| json!({"ends": utc::format(it.ends), "groups": it.groups}));
+    let all = all
+        .map(|it| json!({"ends": utc::format(it.ends), "groups": it.groups, "serial": it.serial}));
     json!({CERTIFICATES: Value::Array(all.collect()).to_string()})
 }
 
@@ -203,6 +204,7 @@ fn read_certificates(user: &str, text: &str) -> Vec<CertificateInfo> {
             ends: utc::parse(it["ends"].as_str()?)?,
             groups: groups.map(str::to_owned).collect(),
             user: user.to_owned(),
+            serial: it["serial"].as_str()?.to_owned(),
         })
     });
     certificates.collect()

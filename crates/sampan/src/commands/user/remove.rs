@@ -120,12 +120,14 @@ async fn report_rights(
     if !groups.is_empty() {
         let groups: Vec<&str> = groups.iter().map(|it| it.as_str()).collect();
         print_note(&format!(
-            "they have the rights of the groups {}, whose bindings stay",
+            "a certificate has the rights of the groups {}, whose bindings stay",
             groups.join(", ")
         ));
     }
     if others.is_empty() && groups.is_empty() {
-        print_note("no binding names the user any more: they have the rights of every user");
+        print_note(
+            "no binding names the user any more: a certificate has the rights of every user",
+        );
     }
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::each_since_alive;
 use super::session::Kubectl;
+use super::{each_alive, each_since_alive};
 use crate::plane::sampan;
 
 /// Runs a shell command with both programs and returns what it prints, and its exit code.
@@ -71,7 +71,7 @@ fn can_i_and_whoami_answer_as_kubectl_does() {
 
 #[test]
 fn kubectl_has_the_rights_of_the_role_in_its_namespace() {
-    each_since_alive(1, 0, |kubectl| {
+    each_alive(0, |kubectl| {
         kubectl.does("create namespace a");
         shell(kubectl, "sampan user add jane --role view --namespace a");
         kubectl.does("--context jane@sampan get pods");
