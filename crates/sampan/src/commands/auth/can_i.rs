@@ -52,6 +52,7 @@ const PATH_VERBS: [&str; 8] = ["get", "put", "post", "head", "options", "delete"
 /// Ask whether an action is allowed
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of kubectl")]
 pub(super) struct CanIArgs {
     /// Verb, as in `get`, `list`, `create` or `*`
     #[arg(value_name = "VERB", required_unless_present = "list", conflicts_with = "list")]
@@ -189,12 +190,11 @@ impl Question {
 
     /// Says which role would give the right, as far as the user of the context may know.
     async fn explain_refusal(&self, connection: &Connection, client: &Client, args: &CanIArgs) {
-        let user = match &args.impersonation.user {
-            Some(user) => user.clone(),
-            None => {
-                let Ok(user) = who_am_i(client).await else { return };
-                user["username"].as_str().unwrap_or_default().to_owned()
-            }
+        let user = if let Some(user) = &args.impersonation.user {
+            user.clone()
+        } else {
+            let Ok(user) = who_am_i(client).await else { return };
+            user["username"].as_str().unwrap_or_default().to_owned()
         };
         let namespace =
             Some(self.namespace.as_str()).filter(|it| self.is_namespaced && !it.is_empty());

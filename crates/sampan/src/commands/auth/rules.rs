@@ -124,7 +124,7 @@ mod tests {
     use machinery::json;
 
     #[track_caller]
-    fn check(rule: Value, verb: &str, resource: &str, name: &str, expect: bool) {
+    fn check(rule: &Value, verb: &str, resource: &str, name: &str, expect: bool) {
         let action = Action::Resource {
             group: "apps".to_owned(),
             resource: resource.to_owned(),
@@ -136,16 +136,16 @@ mod tests {
     #[test]
     fn a_rule_allows_what_each_of_its_lists_has() {
         let rule = json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"]});
-        check(rule.clone(), "get", "deployments", "", true);
-        check(rule.clone(), "list", "deployments", "", false);
-        check(rule.clone(), "get", "deployments/scale", "", false);
+        check(&rule, "get", "deployments", "", true);
+        check(&rule, "list", "deployments", "", false);
+        check(&rule, "get", "deployments/scale", "", false);
         let core = json!({"apiGroups": [""], "resources": ["*"], "verbs": ["*"]});
-        check(core, "get", "deployments", "", false);
+        check(&core, "get", "deployments", "", false);
         let everything = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]});
-        check(everything, "delete", "deployments/scale", "web", true);
+        check(&everything, "delete", "deployments/scale", "web", true);
         let scale = json!({"apiGroups": ["apps"], "resources": ["*/scale"], "verbs": ["get"]});
-        check(scale.clone(), "get", "deployments/scale", "", true);
-        check(scale, "get", "deployments/status", "", false);
+        check(&scale, "get", "deployments/scale", "", true);
+        check(&scale, "get", "deployments/status", "", false);
     }
 
     #[test]
@@ -154,9 +154,9 @@ mod tests {
             "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"],
             "resourceNames": ["web"],
         });
-        check(rule.clone(), "get", "deployments", "web", true);
-        check(rule.clone(), "get", "deployments", "db", false);
-        check(rule, "get", "deployments", "", false);
+        check(&rule, "get", "deployments", "web", true);
+        check(&rule, "get", "deployments", "db", false);
+        check(&rule, "get", "deployments", "", false);
     }
 
     #[test]

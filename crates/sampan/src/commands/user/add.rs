@@ -42,8 +42,8 @@ pub(super) struct AddArgs {
     /// Group of the user; repeat it for each group [default: those of the user's last certificate]
     #[arg(long = "group", value_name = "GROUP", value_parser = parse_group)]
     groups: Vec<String>,
-    /// Role of the user: view, edit, admin, cluster-admin, or any other ClusterRole, or a Role of the
-    /// namespace. It replaces the role that the user has there
+    /// Role of the user: view, edit, admin, cluster-admin, or any other `ClusterRole`, or a `Role` of
+    /// the namespace. It replaces the role that the user has there
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
     /// Namespace in which the role applies [default: all of them]
