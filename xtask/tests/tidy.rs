@@ -32,7 +32,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("testenv", &["keel", "machinery", "store", "apiserver"]),
     (
         "sampan",
-        &["keel", "tls", "machinery", "schema", "store", "types", "kinds", "apiserver", "cluster"],
+        &[
+            "keel",
+            "tls",
+            "machinery",
+            "schema",
+            "store",
+            "types",
+            "kinds",
+            "client",
+            "apiserver",
+            "cluster",
+        ],
     ),
 ];
 

@@ -10,7 +10,7 @@ use http::{Request, Response};
 use http_body::Body as HttpBody;
 use kube_client::Client;
 use kube_client::client::{Body, ClientBuilder, ConfigExt};
-use kube_client::config::InferConfigError;
+use kube_client::config::{InferConfigError, KubeConfigOptions, KubeconfigError};
 use tower_service::Service;
 
 use crate::dialer::bypasses_proxy;
@@ -19,6 +19,7 @@ use crate::transport::{BoxError, Transport};
 use keel::Clock;
 
 pub use kube_client::Config;
+pub use kube_client::config::Kubeconfig;
 
 /// The reason why no client can be created.
 ///
@@ -45,6 +46,9 @@ pub enum ConfigError {
          writes ~/.kube/config"
     )]
     NotFound(#[source] Box<InferConfigError>),
+    /// The context, or what it names, is missing in the kubeconfig, or a file of it cannot be read.
+    #[error("cannot use the kubeconfig")]
+    Kubeconfig(#[source] Box<KubeconfigError>),
     /// Certificates, keys or headers in the configuration are not valid.
     #[error("cannot use the configuration")]
     Invalid(#[source] Box<kube_client::Error>),
@@ -70,10 +74,38 @@ pub enum ConfigError {
 pub async fn infer() -> Result<Config, ConfigError> {
     let inferred = Config::infer().await;
     let mut config = inferred.map_err(|error| ConfigError::NotFound(Box::new(error)))?;
+    apply_environment(&mut config)?;
+    Ok(config)
+}
+
+/// Reads a context of a kubeconfig, or its current context. The proxy is that of [`infer`].
+///
+/// ```no_run
+/// use client::config::{Kubeconfig, from_kubeconfig};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let kubeconfig = Kubeconfig::read_from("./kubeconfig")?;
+/// let config = from_kubeconfig(kubeconfig, Some("staging")).await?;
+/// # drop(config);
+/// # Ok(())
+/// # }
+/// ```
+pub async fn from_kubeconfig(
+    kubeconfig: Kubeconfig,
+    context: Option<&str>,
+) -> Result<Config, ConfigError> {
+    let options =
+        KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let read = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let mut config = read.map_err(|error| ConfigError::Kubeconfig(Box::new(error)))?;
+    apply_environment(&mut config)?;
+    Ok(config)
+}
+
+fn apply_environment(config: &mut Config) -> Result<(), ConfigError> {
     let proxy = variable("HTTPS_PROXY", |name| env::var(name).ok());
     let no_proxy = variable("NO_PROXY", |name| env::var(name).ok());
-    apply_proxy_environment(&mut config, &proxy, &no_proxy)?;
-    Ok(config)
+    apply_proxy_environment(config, &proxy, &no_proxy)
 }
 
 /// The value of a variable in upper or lower case; an empty value counts as not set.

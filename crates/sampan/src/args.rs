@@ -6,14 +6,19 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::commands::auth::AuthArgs;
 use crate::commands::bench::BenchArgs;
 use crate::commands::completion::CompletionArgs;
 use crate::commands::up::UpArgs;
+use crate::commands::user::UserArgs;
 
 const EXAMPLES: &str = "Examples:
   sampan up                          a control plane on this machine, stored in its data directory
   sampan up --in-memory              the same, without storing anything
   kubectl get namespaces             (the kubeconfig was written by `sampan up`)
+  sampan user add jane --role view --namespace shop
+                                     a context for somebody who may read in one namespace
+  sampan auth can-i list pods --as jane --namespace shop
   sampan bench --objects 1000        measures its speed";
 
 /// A Kubernetes API server, an operator runtime and a toolkit in one binary.
@@ -47,6 +52,8 @@ fn parse_filter(text: &str) -> Result<EnvFilter, String> {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Up(Box<UpArgs>),
+    User(Box<UserArgs>),
+    Auth(Box<AuthArgs>),
     Bench(Box<BenchArgs>),
     Completion(CompletionArgs),
 }

@@ -1,5 +1,7 @@
 //! The subcommands, one file each: arguments, implementation and output.
 
+pub(crate) mod auth;
 pub(crate) mod bench;
 pub(crate) mod completion;
 pub(crate) mod up;
+pub(crate) mod user;

@@ -4,6 +4,7 @@
 //! that also describes other clusters, so it replaces only entries of the same name.
 
 mod merge;
+mod people;
 mod running;
 
 #[cfg(test)]
@@ -19,6 +20,9 @@ use machinery::codec::{DecodeError, yaml};
 use machinery::{Map, Value};
 
 pub(crate) use merge::{Entry, Merged, merge_into};
+pub(crate) use people::{
+    CertificateInfo, PersonEntry, RemovedPerson, add_person, context_name, people, remove_person,
+};
 
 /// The address of a server and the credentials for it, with the content of all files.
 pub(crate) struct Access {
@@ -110,8 +114,8 @@ pub(crate) enum Error {
     },
     /// Rename the entry, or use another file.
     #[error(
-        "{path} has a {what} {name:?} that `sampan up` did not write and does not replace: rename \
-         it, or name another file with --kubeconfig"
+        "{path} has a {what} {name:?} that sampan did not write and does not replace: rename it, or \
+         name another file with --kubeconfig"
     )]
     Taken {
         /// The path of the file.
@@ -119,6 +123,14 @@ pub(crate) enum Error {
         /// `cluster` or `user`.
         what: &'static str,
         /// The name of the entry.
+        name: String,
+    },
+    /// Name another file.
+    #[error("{path} has a cluster {name:?} with another server: name another file with --output")]
+    OtherCluster {
+        /// The path of the file.
+        path: PathBuf,
+        /// The name of the cluster.
         name: String,
     },
     /// Name another file.

@@ -2,11 +2,14 @@
 
 mod args;
 mod commands;
+mod connection;
 mod kubeconfig;
 mod memory_limit;
 mod open_files;
 mod output;
 mod stop_signals;
+mod table;
+mod utc;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -43,12 +46,16 @@ fn main() -> ExitCode {
     let result = runtime.block_on(async {
         match args.command {
             Command::Up(args) => commands::up::run(*args, started).await,
+            Command::User(args) => commands::user::run(*args).await,
+            // An answer of "no" is an exit code and not an error.
+            Command::Auth(args) => return commands::auth::run(*args).await,
             Command::Bench(args) => commands::bench::run(*args).await,
             Command::Completion(args) => commands::completion::run(&args),
         }
+        .map(|()| ExitCode::SUCCESS)
     });
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             output::print_error(&error);
             ExitCode::FAILURE

@@ -40,6 +40,7 @@
 mod authority;
 mod chain;
 mod client_config;
+mod client_request;
 mod client_verifier;
 mod connect;
 mod extensions;
@@ -53,6 +54,7 @@ mod stream;
 
 pub use authority::{Authority, BACKDATED, Certified, LoadError};
 pub use client_config::{ConfigError, Identity, Trust, client_config};
+pub use client_request::ClientRequest;
 pub use client_verifier::ClientVerifier;
 pub use connect::{HttpsConnector, dial, handshake, pool_builder};
 pub use insecure_verifier::InsecureVerifier;

@@ -62,9 +62,9 @@ pub enum RequestError {
 }
 
 const SEQUENCE: u8 = 0x30;
-const BIT_STRING: u8 = 0x03;
+pub(crate) const BIT_STRING: u8 = 0x03;
 const OCTET_STRING: u8 = 0x04;
-const OBJECT_IDENTIFIER: u8 = 0x06;
+pub(crate) const OBJECT_IDENTIFIER: u8 = 0x06;
 
 /// Signs a request in PEM with the key of the authority whose certificate is `authority`, in PEM.
 pub(crate) fn sign(
@@ -86,7 +86,7 @@ pub(crate) fn sign(
     let signature = key.sign(&to_be_signed).map_err(|error| RequestError::Sign(Some(error)))?;
     let certificate =
         sequence(&[&to_be_signed, algorithm, &element(BIT_STRING, &[&[0], &signature])]);
-    Ok(to_pem(&certificate))
+    Ok(to_pem("CERTIFICATE", &certificate))
 }
 
 /// The element `signatureAlgorithm` of a certificate.
@@ -296,12 +296,13 @@ fn time(time: Timestamp) -> Vec<u8> {
     element(tag, &[text.as_bytes()])
 }
 
-fn sequence(parts: &[&[u8]]) -> Vec<u8> {
+/// A sequence of elements of DER.
+pub(crate) fn sequence(parts: &[&[u8]]) -> Vec<u8> {
     element(SEQUENCE, parts)
 }
 
 /// An element of DER with the concatenated parts as its content.
-fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let mut encoded = vec![tag];
     match u8::try_from(length) {
@@ -317,9 +318,10 @@ fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     encoded
 }
 
-fn to_pem(certificate: &[u8]) -> String {
-    let text = BASE64_STANDARD.encode(certificate);
-    let mut pem = "-----BEGIN CERTIFICATE-----\n".to_owned();
+/// A block of PEM with a label, as in `CERTIFICATE`.
+pub(crate) fn to_pem(label: &str, content: &[u8]) -> String {
+    let text = BASE64_STANDARD.encode(content);
+    let mut pem = format!("-----BEGIN {label}-----\n");
     let mut rest = text.as_str();
     while !rest.is_empty() {
         let (line, others) = rest.split_at(rest.len().min(64));
@@ -327,7 +329,7 @@ fn to_pem(certificate: &[u8]) -> String {
         pem.push('\n');
         rest = others;
     }
-    pem + "-----END CERTIFICATE-----\n"
+    pem + &format!("-----END {label}-----\n")
 }
 
 #[cfg(test)]
@@ -392,7 +394,7 @@ mod tests {
         let (_, mut parsed) = parse_x509_pem(pem.as_bytes()).unwrap();
         let last = parsed.contents.len() - 1;
         parsed.contents[last] ^= 1;
-        let forged = to_pem(&parsed.contents).replace("CERTIFICATE", "CERTIFICATE REQUEST");
+        let forged = to_pem("CERTIFICATE REQUEST", &parsed.contents);
         let signed = authority.sign_request(forged.as_bytes(), &template(&["client auth"]));
         assert!(matches!(signed, Err(RequestError::Signature)), "{signed:?}");
         let signed = authority.sign_request(b"nonsense", &template(&["client auth"]));

@@ -64,7 +64,8 @@ pub(crate) fn merge_into(path: &Path, entry: &Entry) -> Result<Merged, Error> {
     })
 }
 
-fn rewrite<T>(
+/// Changes a file, or creates it; it stays unchanged if `change` fails.
+pub(super) fn rewrite<T>(
     path: &Path,
     change: impl FnOnce(&mut Map<String, Value>) -> Result<T, Error>,
 ) -> Result<T, Error> {
@@ -183,12 +184,7 @@ fn insert(
     document: &mut Map<String, Value>,
     entry: &Entry,
 ) -> Result<Option<String>, Error> {
-    for (field, expected) in [("apiVersion", "v1"), ("kind", "Config")] {
-        let found = document.entry(field).or_insert(json!(expected));
-        if *found != *expected {
-            return Err(malformed(path, format!("its {field} is {found}, not {expected}")));
-        }
-    }
+    check_header(path, document)?;
     let cluster = entry_mut(path, document, "clusters", "cluster", &entry.cluster)?;
     check_owner(path, "cluster", &entry.cluster, cluster, "certificate-authority-data")?;
     let previous_server = cluster["server"].as_str().map(str::to_owned);
@@ -219,6 +215,17 @@ fn insert(
     Ok(previous_server)
 }
 
+/// Checks that a file is a kubeconfig, and makes an empty one of an empty file.
+pub(super) fn check_header(path: &Path, document: &mut Map<String, Value>) -> Result<(), Error> {
+    for (field, expected) in [("apiVersion", "v1"), ("kind", "Config")] {
+        let found = document.entry(field).or_insert(json!(expected));
+        if *found != *expected {
+            return Err(malformed(path, format!("its {field} is {found}, not {expected}")));
+        }
+    }
+    Ok(())
+}
+
 /// Rejects an entry that no plane has written: it describes another cluster, and may hold the only
 /// copy of a key.
 fn check_owner(
@@ -244,7 +251,7 @@ fn certificate(entry: &Value, field: &str) -> Option<String> {
 }
 
 /// The field `what` of an entry in a list; the list, the entry and the field are created if missing.
-fn entry_mut<'a>(
+pub(super) fn entry_mut<'a>(
     path: &Path,
     document: &'a mut Map<String, Value>,
     list: &str,

@@ -32,6 +32,7 @@ mod workloads;
 mod jobs;
 mod cascading;
 mod nodes;
+mod users;
 
 use crate::plane::Plane;
 use program::Program;

@@ -15,6 +15,7 @@ mod command_line;
 mod crash;
 mod hostile;
 mod kubectl;
+mod users;
 mod recorded;
 mod oracle;
 mod crds;

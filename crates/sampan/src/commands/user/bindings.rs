@@ -1,0 +1,229 @@
+//! Bindings of users: which role a user has in a namespace, or in all of them, with what is known of
+//! its certificates in annotations.
+//!
+//! ```text
+//! RoleBinding sampan:user:jane:view      labels: app.kubernetes.io/managed-by: sampan
+//!                                        annotations: sampan.dev/user: jane
+//!                                          sampan.dev/certificates: [{"serial": "0a:1b",
+//!                                            "ends": "2026-01-31T12:00:00Z", "groups": ["dev"]}]
+//! ```
+//!
+//! A user has one role in a namespace, and one in the cluster. A binding that other subjects were
+//! added to loses only the user.
+
+use anyhow::{Result, bail};
+use kube_client::Client;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::roles::Role;
+use crate::connection::explain;
+use crate::kubeconfig::CertificateInfo;
+use crate::utc;
+use client::json_requests::{MERGE_PATCH, create, delete, get, has_code, none_if_missing, patch};
+use machinery::{Value, json};
+
+/// The label of everything that these commands make.
+pub(super) const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "sampan");
+/// The selector of [`MANAGED_BY`] in a query.
+pub(super) const SELECTOR: &str = "app.kubernetes.io%2Fmanaged-by%3Dsampan";
+/// The annotation with the user's name, which a label could not have.
+pub(super) const USER: &str = "sampan.dev/user";
+/// The annotation with the certificates of the user that are valid, as JSON.
+const CERTIFICATES: &str = "sampan.dev/certificates";
+
+const GROUP_PATH: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+/// A binding of one user.
+#[derive(Debug, Clone)]
+pub(super) struct Binding {
+    /// The binding's name.
+    pub name: String,
+    /// The namespace of a `RoleBinding`; none for a `ClusterRoleBinding`.
+    pub namespace: Option<String>,
+    /// The role.
+    pub role: Role,
+    /// The user.
+    pub user: String,
+    /// The user's certificates, in the order of their ends.
+    pub certificates: Vec<CertificateInfo>,
+    /// The subjects besides the user.
+    others: Vec<Value>,
+}
+
+impl Binding {
+    fn read(object: &Value, user: Option<&str>) -> Option<Self> {
+        let metadata = &object["metadata"];
+        let annotation = |name: &str| metadata["annotations"][name].as_str().unwrap_or_default();
+        let user = user.unwrap_or_else(|| annotation(USER));
+        let is_user = |it: &&Value| it["kind"] == "User" && it["name"] == *user;
+        let subjects = object["subjects"].as_array()?;
+        if user.is_empty() || !subjects.iter().any(|it| is_user(&it)) {
+            return None;
+        }
+        Some(Self {
+            name: metadata["name"].as_str()?.to_owned(),
+            namespace: metadata["namespace"].as_str().map(str::to_owned),
+            role: Role::of_binding(object)?,
+            user: user.to_owned(),
+            certificates: read_certificates(user, annotation(CERTIFICATES)),
+            others: subjects.iter().filter(|it| !is_user(it)).cloned().collect(),
+        })
+    }
+
+    /// What it is, for messages.
+    pub(super) fn describe(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("RoleBinding {:?} in namespace {namespace:?}", self.name),
+            None => format!("ClusterRoleBinding {:?}", self.name),
+        }
+    }
+
+    fn path(&self) -> String {
+        path_of(self.namespace.as_deref(), &self.name)
+    }
+}
+
+/// The path of a binding. The name of a role, and so that of a binding, may have any character but `/`
+/// and `%`.
+fn path_of(namespace: Option<&str>, name: &str) -> String {
+    format!("{}/{}", collection(namespace), utf8_percent_encode(name, NON_ALPHANUMERIC))
+}
+
+/// The path of the bindings in a namespace, or in the cluster.
+fn collection(namespace: Option<&str>) -> String {
+    match namespace {
+        Some(namespace) => format!("{GROUP_PATH}/namespaces/{namespace}/rolebindings"),
+        None => format!("{GROUP_PATH}/clusterrolebindings"),
+    }
+}
+
+async fn list(client: &Client, query: &str) -> Result<Vec<Value>> {
+    let mut all = Vec::new();
+    for resource in ["clusterrolebindings", "rolebindings"] {
+        let path = format!("{GROUP_PATH}/{resource}{query}");
+        let listed: Option<Value> = get(client, &path).await.map_err(explain)?;
+        if let Some(Value::Array(items)) = listed.map(|mut it| it["items"].take()) {
+            all.extend(items);
+        }
+    }
+    Ok(all)
+}
+
+/// All bindings that these commands have made.
+pub(super) async fn managed(client: &Client) -> Result<Vec<Binding>> {
+    let listed = list(client, &format!("?labelSelector={SELECTOR}")).await?;
+    Ok(listed.iter().filter_map(|it| Binding::read(it, None)).collect())
+}
+
+/// The bindings that name a user, except those that these commands have made.
+pub(super) async fn unmanaged(client: &Client, user: &str) -> Result<Vec<Binding>> {
+    let listed = list(client, "").await?;
+    let others = listed.iter().filter(|it| {
+        it["metadata"]["labels"][MANAGED_BY.0] != MANAGED_BY.1
+            || it["metadata"]["annotations"][USER] != *user
+    });
+    Ok(others.filter_map(|it| Binding::read(it, Some(user))).collect())
+}
+
+/// Gives a user a role in a namespace, or in the cluster. The binding exists afterwards in any case,
+/// so that other roles of the user can be taken away then.
+pub(super) async fn grant(
+    client: &Client,
+    user: &str,
+    role: &Role,
+    namespace: Option<&str>,
+    certificates: &[CertificateInfo],
+) -> Result<String> {
+    let kind = if role.kind == "Role" { "role:" } else { "" };
+    let name = format!("sampan:user:{user}:{kind}{}", role.name);
+    let subjects = json!([{
+        "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user,
+    }]);
+    let mut binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": if namespace.is_some() { "RoleBinding" } else { "ClusterRoleBinding" },
+        "metadata": {
+            "name": name,
+            "labels": {MANAGED_BY.0: MANAGED_BY.1},
+            "annotations": annotations(certificates),
+        },
+        "roleRef": role.to_reference(),
+        "subjects": subjects,
+    });
+    binding["metadata"]["annotations"][USER] = json!(user);
+    let path = collection(namespace);
+    match create::<Value>(client, &path, &binding).await {
+        Err(error) if has_code(&error, 409) => {}
+        created => {
+            created.map_err(explain)?;
+            return Ok(name);
+        }
+    }
+    let path = path_of(namespace, &name);
+    let found: Option<Value> = get(client, &path).await.map_err(explain)?;
+    let found = found.unwrap_or_default();
+    if Role::of_binding(&found).as_ref() != Some(role) {
+        bail!("there is another binding {name:?}, which gives another role: delete it");
+    }
+    let has_user = found["subjects"].as_array().into_iter().flatten();
+    let has_user = has_user.into_iter().any(|it| it["kind"] == "User" && it["name"] == *user);
+    let mut change = json!({"metadata": binding["metadata"].clone()});
+    if !has_user {
+        change["subjects"] = subjects;
+    }
+    patch::<Value>(client, &path, MERGE_PATCH, &change).await.map_err(explain)?;
+    Ok(name)
+}
+
+/// Writes what is known of the certificates of a binding's user.
+pub(super) async fn annotate(
+    client: &Client,
+    binding: &Binding,
+    certificates: &[CertificateInfo],
+) -> Result<()> {
+    let change = json!({"metadata": {"annotations": annotations(certificates)}});
+    let patched = patch::<Value>(client, &binding.path(), MERGE_PATCH, &change).await;
+    none_if_missing(patched).map_err(explain)?;
+    Ok(())
+}
+
+fn annotations(certificates: &[CertificateInfo]) -> Value {
+    let all = certificates.iter();
+    let all = all
+        .map(|it| json!({"ends": utc::format(it.ends), "groups": it.groups, "serial": it.serial}));
+    json!({CERTIFICATES: Value::Array(all.collect()).to_string()})
+}
+
+/// Reads the annotation. What is not valid, because somebody has edited it, is left out.
+fn read_certificates(user: &str, text: &str) -> Vec<CertificateInfo> {
+    let list: Value = serde_json::from_str(text).unwrap_or_default();
+    let items = list.as_array().into_iter().flatten();
+    let certificates = items.filter_map(|it| {
+        let groups = it["groups"].as_array()?.iter().filter_map(Value::as_str);
+        Some(CertificateInfo {
+            ends: utc::parse(it["ends"].as_str()?)?,
+            groups: groups.map(str::to_owned).collect(),
+            user: user.to_owned(),
+            serial: it["serial"].as_str()?.to_owned(),
+        })
+    });
+    certificates.collect()
+}
+
+/// Takes the user out of a binding, and deletes the binding if nobody else is in it.
+pub(super) async fn revoke(client: &Client, binding: &Binding) -> Result<()> {
+    if binding.others.is_empty() {
+        let deleted = delete::<Value>(client, &binding.path(), &json!({})).await;
+        none_if_missing(deleted).map_err(explain)?;
+        return Ok(());
+    }
+    let change = json!({
+        "metadata": {
+            "labels": {MANAGED_BY.0: null},
+            "annotations": {USER: null, CERTIFICATES: null},
+        },
+        "subjects": binding.others,
+    });
+    patch::<Value>(client, &binding.path(), MERGE_PATCH, &change).await.map_err(explain)?;
+    Ok(())
+}

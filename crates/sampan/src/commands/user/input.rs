@@ -1,0 +1,122 @@
+//! The values of arguments: names of users and groups, and lifetimes.
+
+use std::time::Duration;
+
+use machinery::go_duration;
+
+/// The shortest lifetime of a certificate that the API allows.
+const MIN_TTL: Duration = Duration::from_mins(10);
+
+/// The longest lifetime, which is the largest number of the API's field.
+const MAX_TTL: Duration = Duration::from_secs(i32::MAX as u64);
+
+/// The maximum length of a common name and of an organization in a certificate.
+const MAX_NAME: usize = 64;
+
+/// Parses the name of a user.
+pub(super) fn parse_name(text: &str) -> Result<String, String> {
+    if text.starts_with("system:") {
+        return Err("names that begin with \"system:\" belong to Kubernetes itself".to_owned());
+    }
+    check_name(text)
+}
+
+/// Parses the name of a group.
+pub(super) fn parse_group(text: &str) -> Result<String, String> {
+    if text.starts_with("system:") {
+        return Err("groups that begin with \"system:\" belong to Kubernetes itself: to give all \
+                    rights, use --role cluster-admin"
+            .to_owned());
+    }
+    check_name(text)
+}
+
+fn check_name(text: &str) -> Result<String, String> {
+    let is_allowed = |it: char| it.is_ascii_alphanumeric() || ".-_@:+".contains(it);
+    let begins_well = text.starts_with(|it: char| it.is_ascii_alphanumeric());
+    if text.len() > MAX_NAME {
+        return Err(format!("a name in a certificate has at most {MAX_NAME} characters"));
+    }
+    if !begins_well || !text.chars().all(is_allowed) {
+        return Err("a name has letters, digits and the characters . - _ @ : + and begins with a \
+                    letter or a digit"
+            .to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// Parses the name of a namespace.
+pub(super) fn parse_namespace(text: &str) -> Result<String, String> {
+    let is_allowed = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
+    let is_name = !text.is_empty()
+        && text.len() <= 63
+        && text.chars().all(is_allowed)
+        && !text.starts_with('-')
+        && !text.ends_with('-');
+    let refusal = "the name of a namespace has lowercase letters, digits and - between them";
+    if is_name { Ok(text.to_owned()) } else { Err(refusal.to_owned()) }
+}
+
+/// Parses the lifetime of a certificate: Go's notation, or days as in `7d`.
+pub(super) fn parse_ttl(text: &str) -> Result<Duration, String> {
+    let ttl = parse_duration(text)?;
+    if ttl < MIN_TTL {
+        return Err("a certificate is valid for 10 minutes at least".to_owned());
+    }
+    if ttl > MAX_TTL {
+        return Err("a certificate is valid for 68 years at most".to_owned());
+    }
+    Ok(ttl)
+}
+
+/// Parses a duration in Go's notation, or in days.
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let seconds = match text.strip_suffix('d') {
+        Some(days) => days.parse::<u32>().ok().map(|days| f64::from(days) * 86_400.0),
+        None => go_duration::parse(text).ok(),
+    };
+    let duration = seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
+    duration.ok_or_else(|| "not a duration such as 24h, 1h30m or 7d".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_kubernetes_itself_are_refused() {
+        assert!(parse_name("system:admin").unwrap_err().contains("Kubernetes itself"));
+        assert!(parse_group("system:masters").unwrap_err().contains("--role cluster-admin"));
+    }
+
+    #[test]
+    fn a_name_must_fit_into_a_certificate_a_path_and_a_list() {
+        for good in ["jane", "jane@example.com", "team:ci-1", "R2.D2_x+y"] {
+            assert_eq!(parse_name(good).as_deref(), Ok(good));
+        }
+        let long = "x".repeat(65);
+        for bad in ["", "-x", ".", "a/b", "a b", "a,b", "a%2fb", "Jürgen", "a\n", long.as_str()] {
+            assert!(parse_name(bad).is_err() && parse_group(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_namespace_is_a_part_of_a_path() {
+        assert_eq!(parse_namespace("team-1").as_deref(), Ok("team-1"));
+        for bad in ["", "-a", "a-", "A", "a/b", "a.b", "..", "a?b"] {
+            assert!(parse_namespace(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_lifetime_is_between_ten_minutes_and_68_years() {
+        assert_eq!(parse_ttl("10m"), Ok(Duration::from_mins(10)));
+        assert_eq!(parse_ttl("1h30m"), Ok(Duration::from_mins(90)));
+        assert_eq!(parse_ttl("7d"), Ok(Duration::from_hours(168)));
+        assert!(parse_ttl("9m59s").unwrap_err().contains("10 minutes at least"));
+        assert!(parse_ttl("99999d").unwrap_err().contains("68 years"));
+        for bad in ["", "24", "tomorrow", "-24h", "d", "1.5d"] {
+            assert!(parse_ttl(bad).unwrap_err().contains("such as 24h"), "{bad}");
+        }
+    }
+}
