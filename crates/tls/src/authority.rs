@@ -1,5 +1,6 @@
 //! [`Authority`]: a certificate authority that issues server and client certificates.
 
+use std::fmt;
 use std::time::Duration;
 
 use rcgen::{
@@ -16,7 +17,7 @@ use keel::Timestamp;
 pub const BACKDATED: Duration = Duration::from_hours(1);
 
 /// A certificate and its key, both in PEM.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Certified {
     /// The certificate.
     pub certificate: String,
@@ -30,6 +31,13 @@ impl Certified {
         let key = KeyPair::from_pem(&self.key).ok();
         let key = key.map(|it| it.subject_public_key_info());
         key.is_some() && key == public_key(&self.certificate)
+    }
+}
+
+impl fmt::Debug for Certified {
+    /// Omits the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certified").field("certificate", &self.certificate).finish_non_exhaustive()
     }
 }
 
@@ -171,9 +179,9 @@ impl Authority {
     }
 }
 
-impl std::fmt::Debug for Authority {
+impl fmt::Debug for Authority {
     /// Omits the key.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Authority")
     }
 }
@@ -220,6 +228,13 @@ mod tests {
         let validity = pem.parse_x509().unwrap().validity().clone();
         assert_eq!(validity.not_before.timestamp(), NOW.seconds() - 3600);
         assert_eq!(validity.not_after.timestamp(), NOW.seconds() + 24 * 3600);
+    }
+
+    #[test]
+    fn debug_output_omits_the_key() {
+        let certified = Authority::new("ca", NOW, DAY).unwrap().to_pem();
+        let text = format!("{certified:?}");
+        assert!(text.contains("CERTIFICATE") && !text.contains("PRIVATE"), "{text}");
     }
 
     #[test]
