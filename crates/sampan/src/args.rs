@@ -7,6 +7,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::commands::bench::BenchArgs;
+use crate::commands::certs::CertsArgs;
 use crate::commands::completion::CompletionArgs;
 use crate::commands::up::UpArgs;
 
@@ -48,5 +49,6 @@ fn parse_filter(text: &str) -> Result<EnvFilter, String> {
 pub(crate) enum Command {
     Up(Box<UpArgs>),
     Bench(Box<BenchArgs>),
+    Certs(CertsArgs),
     Completion(CompletionArgs),
 }

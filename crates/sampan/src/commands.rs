@@ -1,5 +1,6 @@
 //! The subcommands, one file each: arguments, implementation and output.
 
 pub(crate) mod bench;
+pub(crate) mod certs;
 pub(crate) mod completion;
 pub(crate) mod up;

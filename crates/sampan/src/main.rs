@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         match args.command {
             Command::Up(args) => commands::up::run(*args, started).await,
             Command::Bench(args) => commands::bench::run(*args).await,
+            Command::Certs(args) => commands::certs::run(&args),
             Command::Completion(args) => commands::completion::run(&args),
         }
     });
