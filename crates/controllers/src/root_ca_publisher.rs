@@ -59,7 +59,12 @@ fn start(cx: &ControllerContext) {
     let (requests, changed) = mpsc::channel(CHANGED_CAPACITY);
     cx.tasks().spawn(
         "root-ca-changes",
-        request_all(cx.options.root_ca.clone(), Arc::clone(namespaces.indexer()), requests, cx.tasks().shutdown()),
+        request_all(
+            cx.options.root_ca.clone(),
+            Arc::clone(namespaces.indexer()),
+            requests,
+            cx.tasks().shutdown(),
+        ),
     );
     let state = State {
         client: cx.client.clone(),

@@ -75,8 +75,20 @@ impl ClientCertificateMetrics {
     /// Registers the metrics.
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let buckets = [
-            0.0, 1800.0, 3600.0, 7200.0, 21600.0, 43200.0, 86400.0, 172_800.0, 345_600.0, 604_800.0,
-            2_592_000.0, 7_776_000.0, 15_552_000.0, 31_104_000.0,
+            0.0,
+            1800.0,
+            3600.0,
+            7200.0,
+            21600.0,
+            43200.0,
+            86400.0,
+            172_800.0,
+            345_600.0,
+            604_800.0,
+            2_592_000.0,
+            7_776_000.0,
+            15_552_000.0,
+            31_104_000.0,
         ];
         let remaining = Histogram::new(buckets);
         registry.register(

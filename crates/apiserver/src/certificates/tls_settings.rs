@@ -8,8 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use rustls::crypto::ring::{ALL_CIPHER_SUITES, default_provider};
 use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::{ALL_CIPHER_SUITES, default_provider};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ProtocolVersion, SupportedCipherSuite, SupportedProtocolVersion};
 
@@ -80,10 +80,7 @@ pub enum KeyPairError {
 impl KeyPairFiles {
     /// The files of kube-apiserver's `--cert-dir`.
     pub fn in_directory(directory: &Path) -> Self {
-        Self {
-            certificate: directory.join("apiserver.crt"),
-            key: directory.join("apiserver.key"),
-        }
+        Self { certificate: directory.join("apiserver.crt"), key: directory.join("apiserver.key") }
     }
 
     /// Reads both files, which must belong together.

@@ -59,8 +59,8 @@ impl CertificateRoles {
             .proxies
             .as_ref()
             .is_some_and(|(verifier, settings)| is_of(verifier) && settings.allows(name));
-        let is_user = (verified == Verified::InHandshake && self.proxies.is_none())
-            || is_of(&self.users);
+        let is_user =
+            (verified == Verified::InHandshake && self.proxies.is_none()) || is_of(&self.users);
         Ok(Peer {
             is_front_proxy,
             has_foreign_certificate: !is_user,

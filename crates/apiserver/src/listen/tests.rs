@@ -7,6 +7,7 @@ use rustls::client::ResolvesClientCert;
 use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, SignatureScheme};
+use tls_config::{TlsContent, TlsParameters};
 use tokio_rustls::TlsConnector;
 
 use super::*;
@@ -14,7 +15,6 @@ use crate::certificates::Authority;
 use crate::certificates::tls_settings::TlsSettings;
 use keel::Timestamp;
 use tls::Certified;
-use tls_config::{TlsContent, TlsParameters};
 
 /// Records the authorities that a server lists, and presents no certificate.
 #[derive(Debug, Default)]

@@ -76,7 +76,7 @@ async fn a_start_restores_the_ports_of_the_service_and_adds_a_new_authority() {
         .as_str()
         .unwrap()
         .to_owned();
-    for authority in [&first, plane.server().authority()] {
+    for authority in [&first, &plane.server().authority()] {
         assert!(bundle.contains(authority.lines().nth(1).unwrap()), "{bundle}");
     }
     plane.stop().await.unwrap();

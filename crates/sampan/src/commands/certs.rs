@@ -6,7 +6,6 @@ use anyhow::{Context, Result};
 
 use crate::commands::up::default_data_dir;
 use crate::output::{print_line, print_note};
-
 use apiserver::certificates::authority_files::AuthorityFiles;
 use keel::Clock;
 

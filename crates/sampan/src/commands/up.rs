@@ -15,13 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use cluster::{Cluster, ClusterConfig, Selection};
 use tokio::time::Instant;
 
 use crate::kubeconfig::{self, Entry, Merged};
 use crate::memory_limit;
 use crate::output::{print_line, print_note};
 use crate::stop_signals::StopSignals;
-
 use apiserver::auth::authentication::client_authorities::ClientAuthorities;
 use apiserver::auth::authentication::oidc::OidcSettings;
 use apiserver::auth::authentication::token::TokenFile;
@@ -31,7 +31,6 @@ use apiserver::certificates::LOOPBACK_NAME;
 use apiserver::certificates::tls_settings::ServingSource;
 use apiserver::{Anonymous, AuthorizerConfig, Config, Server, StoreConfig};
 use audit_args::AuditArgs;
-use cluster::{Cluster, ClusterConfig, Selection};
 use encryption_args::EncryptionArgs;
 use listen_address::{ListenAddress, server_url};
 use oidc_args::OidcArgs;

@@ -97,7 +97,8 @@ mod tests {
         assert_eq!(found.cipher_suites.len(), 2);
         assert_eq!(found.named[1].names, ["*.c.example", "c.example"]);
         let directory = settings(&["--cert-dir=d"]).unwrap().serving;
-        let files = KeyPairFiles { certificate: "d/apiserver.crt".into(), key: "d/apiserver.key".into() };
+        let files =
+            KeyPairFiles { certificate: "d/apiserver.crt".into(), key: "d/apiserver.key".into() };
         assert_eq!(directory, ServingSource::IssuedFiles(files));
         assert_eq!(settings(&[]).unwrap().serving, ServingSource::Issued);
     }
