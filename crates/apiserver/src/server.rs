@@ -7,7 +7,7 @@ mod serving_tls;
 pub mod bootstrap;
 pub mod signing_keys;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -71,15 +71,6 @@ use types::Resource;
 
 /// The time limit for the tasks of a plane to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// The host names in every serving certificate, which pods and users expect.
-const DEFAULT_SERVING_NAMES: [&str; 5] = [
-    "localhost",
-    "kubernetes",
-    "kubernetes.default",
-    "kubernetes.default.svc",
-    "kubernetes.default.svc.cluster.local",
-];
 
 /// A running plane.
 pub struct Server {
@@ -586,16 +577,7 @@ fn serve(
     address: SocketAddr,
 ) -> Result<(), Error> {
     let plane = &chain.plane;
-    let service_ip = plane.service_allocator.first_address().parse::<IpAddr>().ok();
-    let addresses: Vec<IpAddr> = [Ipv4Addr::LOCALHOST.into(), address.ip()]
-        .into_iter()
-        .chain(service_ip)
-        .chain([Ipv6Addr::LOCALHOST.into()])
-        .collect();
-    let names = DEFAULT_SERVING_NAMES.map(str::to_owned).into_iter();
-    let names = names.chain(config.serving_names.iter().cloned()).collect();
-    let clients = &config.client_authorities;
-    let tls = ServingTls::new(plane, &config.tls, clients, names, addresses).start()?;
+    let tls = ServingTls::new(plane, config, address.ip()).start()?;
     let listener_state = ListenerState {
         handler: Arc::<Chain>::clone(chain),
         flow_control: Arc::clone(&plane.flow_control),

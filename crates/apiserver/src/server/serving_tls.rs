@@ -4,7 +4,7 @@
 //! What cannot be used, such as a file that is being written, is logged, and the previous certificates
 //! and authorities stay.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +13,9 @@ use arc_swap::ArcSwap;
 use super::Error;
 use crate::auth::authentication::client_authorities::ClientAuthorities;
 use crate::certificates;
-use crate::certificates::tls_settings::{KeyPairFiles, ServingSource, TlsSettings};
+use crate::certificates::tls_settings::{KeyPairFiles, ServingSource};
 use crate::certificates::{LEAF_LIFETIME, LOOPBACK_NAME};
+use crate::config::Config;
 use crate::listen::tls_config::{TlsConfig, TlsContent, TlsParameters};
 use crate::plane::Plane;
 use keel::{Timestamp, blocking, message_with_causes};
@@ -22,6 +23,16 @@ use tls::Certified;
 
 /// The interval at which files are read. Upstream also watches them.
 const INTERVAL: Duration = Duration::from_secs(5);
+
+/// The host names in every certificate that the plane issues for itself, which pods and users expect.
+const DEFAULT_NAMES: [&str; 6] = [
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    LOOPBACK_NAME,
+];
 
 /// See the [module documentation](self).
 pub(super) struct ServingTls {
@@ -45,21 +56,22 @@ struct Issued {
 }
 
 impl ServingTls {
-    /// The certificates of a listener with these names and addresses.
-    pub(super) fn new(
-        plane: &Arc<Plane>,
-        settings: &TlsSettings,
-        clients: &ClientAuthorities,
-        mut names: Vec<String>,
-        addresses: Vec<IpAddr>,
-    ) -> Self {
-        names.push(LOOPBACK_NAME.to_owned());
+    /// The certificates of a listener at this address.
+    pub(super) fn new(plane: &Arc<Plane>, config: &Config, address: IpAddr) -> Self {
+        let service_ip = plane.service_allocator.first_address().parse::<IpAddr>().ok();
+        let addresses = [Ipv4Addr::LOCALHOST.into(), address]
+            .into_iter()
+            .chain(service_ip)
+            .chain([Ipv6Addr::LOCALHOST.into()])
+            .collect();
+        let names = DEFAULT_NAMES.map(str::to_owned).into_iter();
+        let names = names.chain(config.serving_names.iter().cloned()).collect();
         let parameters = TlsParameters {
-            settings: settings.clone(),
+            settings: config.tls.clone(),
             request_header: plane.request_header.clone(),
             clock: plane.storage.clock.clone(),
         };
-        let (plane, clients) = (Arc::clone(plane), clients.clone());
+        let (plane, clients) = (Arc::clone(plane), config.client_authorities.clone());
         Self { plane, parameters, clients, names, addresses, issued: None }
     }
 
