@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use cluster::{Cluster, ClusterConfig, Selection};
 use tokio::time::Instant;
 
 use crate::kubeconfig::{self, Entry, Merged};
@@ -31,6 +30,7 @@ use apiserver::certificates::LOOPBACK_NAME;
 use apiserver::certificates::tls_settings::ServingSource;
 use apiserver::{Anonymous, AuthorizerConfig, Config, Server, StoreConfig};
 use audit_args::AuditArgs;
+use cluster::{Cluster, ClusterConfig, Selection};
 use encryption_args::EncryptionArgs;
 use listen_address::{ListenAddress, server_url};
 use oidc_args::OidcArgs;
