@@ -34,7 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "certificates",
         ],
     ),
-    ("listen", &["in_process", "config", "flow_control", "auth", "http"]),
+    ("listen", &["in_process", "config", "flow_control", "auth", "http", "certificates"]),
     (
         "chain",
         &[
@@ -109,7 +109,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("rbac", &["storage", "cache", "auth"]),
     ("storage", &["cache", "encryption", "outbound", "metrics", "http"]),
     ("cache", &["encryption"]),
-    ("config", &["encryption", "audit", "flow_control", "auth", "outbound"]),
+    ("config", &["encryption", "audit", "flow_control", "auth", "outbound", "certificates"]),
     ("encryption", &["metrics"]),
     ("audit", &["auth", "outbound", "metrics", "http", "request"]),
     ("flow_control", &["auth", "metrics", "request"]),

@@ -1,15 +1,18 @@
 //! The certificates that a plane issues itself: an authority at its first start, a serving
 //! certificate at every start, and client certificates of members of `system:masters`.
 
+pub mod authority_files;
+pub mod tls_settings;
+
 use std::collections::HashSet;
-use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use keel::{Entropy, Timestamp, create_private_directory, restrict_access, write_private};
-use tls::{CertificateTemplate, Certified, IssueError, LoadError, RequestError};
+use authority_files::AuthorityFiles;
+use keel::{Entropy, Timestamp};
+use tls::{CertificateTemplate, Certified, IssueError, RequestError};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -18,7 +21,7 @@ const AUTHORITY_LIFETIME: Duration = DAY.saturating_mul(3650);
 
 /// The lifetime of other certificates. Serving certificates are issued at each start, client
 /// certificates on request.
-const LEAF_LIFETIME: Duration = DAY.saturating_mul(366);
+pub(crate) const LEAF_LIFETIME: Duration = DAY.saturating_mul(366);
 
 /// The time before its creation from which a certificate for a request is valid.
 const BACKDATE: Duration = Duration::from_mins(5);
@@ -26,12 +29,24 @@ const BACKDATE: Duration = Duration::from_mins(5);
 /// A lifetime that is not shortened by [`BACKDATE`].
 const SHORT_LIFETIME: Duration = Duration::from_hours(8);
 
+/// The host name for which a plane presents its own certificate, also if another one is configured. The
+/// name is that of kube-apiserver.
+pub const LOOPBACK_NAME: &str = "apiserver-loopback-client";
+
 /// The common name of every plane's authority.
 const AUTHORITY_NAME: &str = "sampan-ca";
 
 /// The authority of one plane.
 #[derive(Debug)]
-pub struct Authority(tls::Authority);
+pub struct Authority {
+    signing: tls::Authority,
+    /// The certificates that clients trust, in PEM: that of this authority, and those of its
+    /// predecessors.
+    bundle: String,
+    /// The certificates of this authority that its predecessors have signed, in PEM. A client that
+    /// trusts only a predecessor accepts the certificates of this authority by them.
+    cross_signed: String,
+}
 
 /// The reason why the certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -70,48 +85,24 @@ pub enum Error {
 impl Authority {
     /// A new authority, which is not stored.
     pub fn new(now: Timestamp) -> Result<Self, Error> {
-        Ok(Self(tls::Authority::new(AUTHORITY_NAME, now, AUTHORITY_LIFETIME)?))
+        let signing = tls::Authority::new(AUTHORITY_NAME, now, AUTHORITY_LIFETIME)?;
+        let bundle = signing.certificate().to_owned();
+        Ok(Self { signing, bundle, cross_signed: String::new() })
     }
 
-    /// The authority in `directory`, which is created at the first start. Each file is
-    /// written atomically, the key first: a key without a certificate has not been used yet.
+    /// The authority in `directory`, which is created at the first start.
     pub fn open(directory: &Path, now: Timestamp) -> Result<Self, Error> {
-        let certificate_path = directory.join("ca.crt");
-        let key_path = directory.join("ca.key");
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| Error::File { path, source }
-        };
-        create_private_directory(directory).map_err(failed(directory))?;
-        let (certificate, key) = match (read(&certificate_path)?, read(&key_path)?) {
-            (Some(certificate), Some(key)) => (certificate, key),
-            (Some(_), None) => return Err(unusable(&key_path, "is missing")),
-            (None, _) => {
-                let authority = Self::new(now)?;
-                let Certified { certificate, key } = authority.0.to_pem();
-                write_private(&key_path, key.as_bytes()).map_err(failed(&key_path))?;
-                let written = write_private(&certificate_path, certificate.as_bytes());
-                written.map_err(failed(&certificate_path))?;
-                return Ok(authority);
-            }
-        };
-        let stored = Certified { certificate, key };
-        let loaded = tls::Authority::from_pem(&stored).map_err(|error| match error {
-            LoadError::Key(error) => unusable(&key_path, &describe_damage(&stored.key, &error)),
-            LoadError::Certificate(error) => {
-                let damage = error.map_or("no certificate".to_owned(), |it| it.to_string());
-                unusable(&certificate_path, &describe_damage(&stored.certificate, &damage))
-            }
-            LoadError::Mismatch => {
-                unusable(&certificate_path, "does not belong to the key in ca.key")
-            }
-        })?;
-        Ok(Self(loaded))
+        AuthorityFiles::new(directory).open(now)
     }
 
     /// The authority's certificate, which clients trust, in PEM.
     pub fn certificate(&self) -> &str {
-        self.0.certificate()
+        self.signing.certificate()
+    }
+
+    /// The certificates of the authority and of its predecessors, which clients trust, in PEM.
+    pub fn bundle(&self) -> &str {
+        &self.bundle
     }
 
     /// A serving certificate for these host names and addresses.
@@ -125,12 +116,14 @@ impl Authority {
         all.extend(addresses.iter().map(ToString::to_string));
         let mut seen = HashSet::new();
         all.retain(|it| seen.insert(it.clone()));
-        Ok(self.0.serving("kube-apiserver", &all, now, LEAF_LIFETIME)?)
+        let mut certified = self.signing.serving("kube-apiserver", &all, now, LEAF_LIFETIME)?;
+        certified.certificate.push_str(&self.cross_signed);
+        Ok(certified)
     }
 
     /// A client certificate for a user in these groups.
     pub fn client(&self, user: &str, groups: &[&str], now: Timestamp) -> Result<Certified, Error> {
-        Ok(self.0.client(user, groups, now, LEAF_LIFETIME)?)
+        Ok(self.signing.client(user, groups, now, LEAF_LIFETIME)?)
     }
 
     /// A certificate for a certificate signing request in PEM, with these usages.
@@ -149,7 +142,7 @@ impl Authority {
         // The end of a short lifetime is exact.
         let end =
             if lifetime < SHORT_LIFETIME { now + lifetime } else { now + lifetime - BACKDATE };
-        let last = self.0.not_after().unwrap_or(end);
+        let last = self.signing.not_after().unwrap_or(end);
         if now >= last {
             return Err(Error::Expired);
         }
@@ -160,7 +153,7 @@ impl Authority {
             not_before: now - BACKDATE,
             not_after: end.min(last),
         };
-        Ok(self.0.sign_request(request, &template)?)
+        Ok(self.signing.sign_request(request, &template)?)
     }
 }
 
@@ -175,28 +168,6 @@ pub fn is_issued_by_a_plane(certificate: &str) -> bool {
             .iter_common_name()
             .any(|name| name.as_str().is_ok_and(|it| it == AUTHORITY_NAME))
     })
-}
-
-/// Reads a file and restricts access to its owner; None if it does not exist.
-fn read(path: &Path) -> Result<Option<String>, Error> {
-    let content = match restrict_access(path).and_then(|()| fs::read(path)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        other => other.map_err(|source| Error::File { path: path.to_owned(), source })?,
-    };
-    match String::from_utf8(content) {
-        Ok(text) => Ok(Some(text)),
-        Err(_) => Err(unusable(path, "is damaged")),
-    }
-}
-
-fn unusable(path: &Path, detail: &str) -> Error {
-    Error::Authority { path: path.to_owned(), detail: detail.to_owned() }
-}
-
-/// The defect of a file that cannot be parsed. Earlier versions left an empty file behind when the
-/// disk was full.
-fn describe_damage(content: &str, error: &dyn std::fmt::Display) -> String {
-    if content.is_empty() { "is empty".to_owned() } else { format!("is damaged ({error})") }
 }
 
 #[cfg(test)]
@@ -230,66 +201,5 @@ mod tests {
         let other = other.self_signed(&KeyPair::generate().unwrap()).unwrap();
         assert!(!is_issued_by_a_plane(&other.pem()));
         assert!(!is_issued_by_a_plane("CERT"));
-    }
-
-    /// Makes an authority, has `change` change its directory, and opens it again.
-    fn reopen(change: impl FnOnce(&Path)) -> Result<String, String> {
-        let directory = tempfile::tempdir().unwrap();
-        let now = Clock::system().now();
-        Authority::open(directory.path(), now).unwrap();
-        change(directory.path());
-        match Authority::open(directory.path(), now) {
-            Ok(authority) => Ok(authority.certificate().to_owned()),
-            Err(error) => {
-                let text = error.to_string();
-                assert!(text.contains("delete ca.crt and ca.key"), "{text}");
-                Err(text)
-            }
-        }
-    }
-
-    #[test]
-    fn a_crash_between_the_key_and_the_certificate_leaves_a_plane_that_starts() {
-        reopen(|directory| fs::remove_file(directory.join("ca.crt")).unwrap()).unwrap();
-    }
-
-    #[test]
-    fn a_damaged_authority_is_an_error_with_the_file_and_the_remedy() {
-        for (name, content, detail) in [
-            ("ca.key", "", "ca.key is empty"),
-            ("ca.crt", "", "ca.crt is empty"),
-            ("ca.key", "rubbish", "ca.key is damaged"),
-            ("ca.crt", "rubbish", "ca.crt is damaged"),
-        ] {
-            let error = reopen(|directory| fs::write(directory.join(name), content).unwrap());
-            assert!(error.clone().unwrap_err().contains(detail), "{error:?}");
-        }
-        let error = reopen(|directory| fs::remove_file(directory.join("ca.key")).unwrap());
-        assert!(error.clone().unwrap_err().contains("ca.key is missing"), "{error:?}");
-    }
-
-    #[test]
-    fn a_key_and_a_certificate_that_do_not_belong_together_are_refused() {
-        let error = reopen(|directory| {
-            let other = KeyPair::generate().unwrap().serialize_pem();
-            fs::write(directory.join("ca.key"), other).unwrap();
-        });
-        assert!(error.clone().unwrap_err().contains("does not belong"), "{error:?}");
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn the_access_of_other_users_to_keys_is_removed() {
-        use std::os::unix::fs::PermissionsExt;
-        let directory = tempfile::tempdir().unwrap();
-        let keys = directory.path().join("pki");
-        let now = Clock::system().now();
-        Authority::open(&keys, now).unwrap();
-        for (path, mode) in [(keys.clone(), 0o755), (keys.join("ca.key"), 0o644)] {
-            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-        }
-        Authority::open(&keys, now).unwrap();
-        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&keys), mode(&keys.join("ca.key"))), (0o700, 0o600));
     }
 }

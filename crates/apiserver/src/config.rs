@@ -16,6 +16,7 @@ use crate::auth::authentication::token_webhook::TokenWebhookSettings;
 use crate::auth::authorization::Authorizer;
 use crate::auth::authorization::configuration::AuthorizationFile;
 use crate::auth::authorization::webhook::WebhookAuthorizerSettings;
+use crate::certificates::tls_settings::TlsSettings;
 use crate::encryption::EncryptionSettings;
 use crate::flow_control::Fairness;
 use crate::outbound::in_process_services::InProcessServices;
@@ -90,6 +91,8 @@ pub struct Config {
     /// Additional host names and addresses for the serving certificate, besides the address on which
     /// the server listens and the names that every plane has.
     pub serving_names: Vec<String>,
+    /// The serving certificates, versions and cipher suites of TLS.
+    pub tls: TlsSettings,
     /// The store of the objects.
     pub store: StoreConfig,
     /// Encrypts stored objects, if there are settings for it.
@@ -159,6 +162,7 @@ impl Default for Config {
             listen: None,
             advertise_address: None,
             serving_names: Vec::new(),
+            tls: TlsSettings::default(),
             store: StoreConfig::Memory,
             encryption: None,
             quota_bytes: store::Options::default().quota_bytes,

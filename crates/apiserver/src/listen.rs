@@ -1,8 +1,10 @@
 //! Accepts connections: TCP, TLS, HTTP/1.1 and HTTP/2.
 
-pub(crate) mod certificate_roles;
+mod certificate_roles;
 mod plain_http;
 mod progress;
+mod sender;
+pub(crate) mod tls_config;
 mod tracked_body;
 mod connection_task;
 mod write_buffer;
@@ -11,16 +13,17 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -30,17 +33,18 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 
+use crate::auth::metrics::ClientCertificateMetrics;
 use crate::config::Timeouts;
 use crate::flow_control::FlowControl;
 use crate::flow_control::connection::{Connection, Connections};
 use crate::http::body::Body;
-use crate::in_process::InProcessClient;
 use crate::in_process::handler::{Handler, Peer};
-use certificate_roles::CertificateRoles;
 use connection_task::{Checker, ConnectionTask, NewStreams};
 use keel::{Clock, Tasks};
 use progress::Progress;
-use tls::Certified;
+use sender::Sender;
+use tls::ServingKeyError;
+use tls_config::TlsConfig;
 use tracked_body::TrackedBody;
 
 /// The time that requests in progress have when the server stops.
@@ -71,35 +75,21 @@ const KEEPALIVE_RETRIES: u32 = 3;
 /// The reason why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Not expected: the server has issued the certificates itself.
+    /// Accept other versions or cipher suites.
     #[error("cannot set up TLS")]
     Tls(#[source] rustls::Error),
-    /// Not expected: the server has issued the certificates itself.
-    #[error("cannot read the serving certificate")]
+    /// Use another certificate.
+    #[error("cannot use the serving certificate")]
+    Certificate(#[source] ServingKeyError),
+    /// Use another authority.
+    #[error("cannot use an authority of client certificates")]
+    Authority(#[source] rustls::Error),
+    /// Use another bundle of authorities.
+    #[error("cannot read the authorities of client certificates")]
     Pem(#[source] rustls::pki_types::pem::Error),
-    /// Not expected: the server has created the authority itself.
+    /// Use another bundle of authorities.
     #[error("cannot verify client certificates")]
     Verifier(#[source] rustls::server::VerifierBuilderError),
-}
-
-/// A TLS acceptor with the serving certificate. A client may present a certificate signed by an
-/// authority of the bundle `authorities`, or none. The certificate request lists all of these
-/// authorities, since a client may choose its certificate by them.
-pub(crate) fn tls(certified: &Certified, authorities: &str) -> Result<TlsAcceptor, Error> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = verifier(authorities)?;
-    let chain =
-        vec![CertificateDer::from_pem_slice(certified.certificate.as_bytes()).map_err(Error::Pem)?];
-    let key = PrivateKeyDer::from_pem_slice(certified.key.as_bytes()).map_err(Error::Pem)?;
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
-        .map_err(Error::Tls)?
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(chain, key)
-        .map_err(Error::Tls)?;
-    config.max_fragment_size = Some(MAX_RECORD);
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 /// A verifier of client certificates that are signed by an authority of the bundle.
@@ -107,7 +97,7 @@ fn verifier(authorities: &str) -> Result<Arc<tls::ClientVerifier>, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
     for authority in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
-        roots.add(authority.map_err(Error::Pem)?).map_err(Error::Tls)?;
+        roots.add(authority.map_err(Error::Pem)?).map_err(Error::Authority)?;
     }
     let inner = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
         .allow_unauthenticated()
@@ -124,8 +114,10 @@ pub(crate) struct ListenerState {
     pub handler: Arc<dyn Handler>,
     /// Counts unread responses.
     pub flow_control: Arc<FlowControl>,
-    /// Tells users and authenticating proxies apart; None if there are no such proxies.
-    pub certificate_roles: Option<Arc<CertificateRoles>>,
+    /// The certificates and the authorities of new connections.
+    pub tls: Arc<ArcSwap<TlsConfig>>,
+    /// Counts the requests of users with client certificates.
+    pub client_certificates: Arc<ClientCertificateMetrics>,
     /// The timeouts of connections.
     pub timeouts: Timeouts,
     /// The plane's clock.
@@ -135,7 +127,7 @@ pub(crate) struct ListenerState {
 }
 
 /// Accepts connections until the plane stops, then waits for requests in progress.
-pub(crate) async fn serve(listener_state: ListenerState, listener: TcpListener, tls: TlsAcceptor) {
+pub(crate) async fn serve(listener_state: ListenerState, listener: TcpListener) {
     let stop = listener_state.tasks.shutdown();
     tokio::pin!(stop);
     let draining = GracefulShutdown::new();
@@ -158,11 +150,11 @@ pub(crate) async fn serve(listener_state: ListenerState, listener: TcpListener, 
                 let checkers = Arc::clone(&checkers);
                 let draining = draining.watcher();
                 let state = connections.open();
-                let (shared, tls) = (listener_state.clone(), tls.clone());
+                let shared = listener_state.clone();
                 listener_state.tasks.spawn("connection", async move {
                     let evictable = Arc::clone(&state);
                     tokio::select! {
-                        () = connection(shared, stream, tls, draining, checkers, state) => {}
+                        () = connection(shared, stream, draining, checkers, state) => {}
                         () = evictable.evicted() => {
                             tracing::debug!("an unauthenticated connection was closed in favor of a newer one");
                         }
@@ -198,7 +190,6 @@ impl Checkers {
 async fn connection(
     listener_state: ListenerState,
     stream: TcpStream,
-    tls: TlsAcceptor,
     draining: Watcher,
     checkers: Arc<Checkers>,
     state: Arc<Connection>,
@@ -210,21 +201,21 @@ async fn connection(
     let remote = address.is_some_and(|it| !it.is_loopback());
     // Boxed, so that its memory is released afterwards: a future keeps the space of everything that
     // lives across an await, and a connection lives long.
-    let handshake = Box::pin(handshake(stream, tls));
+    let tls = listener_state.tls.load_full();
+    let local = stream.local_addr().ok().map(|it| it.ip());
+    let handshake = Box::pin(handshake(stream, tls.acceptor(local)));
     let Ok(Some(stream)) = tokio::time::timeout(timeouts.handshake, handshake).await else {
         return;
     };
     let certificates = stream.get_ref().1.peer_certificates();
-    let roles = listener_state.certificate_roles.as_deref();
-    let peer = match certificate_roles::peer(certificates, roles) {
-        Ok(peer) => peer,
+    let base = Peer { remote, address, connection: Some(Arc::clone(&state)), ..Peer::default() };
+    let sender = match Sender::new(certificates, base, tls, &listener_state) {
+        Ok(sender) => sender,
         Err(error) => {
             tracing::debug!(%error, "a connection was refused");
             return;
         }
     };
-    let peer = Peer { remote, address, connection: Some(Arc::clone(&state)), ..peer };
-    let client = InProcessClient::for_peer(Arc::clone(&listener_state.handler), peer);
     let flow_control = Arc::clone(&listener_state.flow_control);
     let request_begun = Arc::new(Notify::new());
     let notify_begun = Arc::clone(&request_begun);
@@ -233,7 +224,7 @@ async fn connection(
         let service = service_fn(move |request: Request<Incoming>| {
             notify_begun.notify_one();
             let progress = new_streams.begin_request();
-            let response = client.clone().call(request);
+            let response = sender.client().call(request);
             let (flow_control, state) = (Arc::clone(&flow_control), Arc::clone(&state));
             in_own_task(count_response(response, flow_control, state, progress))
         });

@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use arc_swap::ArcSwap;
 use http::HeaderMap;
+use tokio::sync::watch;
 
 use crate::admission::Admission;
 use crate::audit::Auditor;
@@ -15,6 +17,7 @@ use crate::auth::authentication::service_account::issuer_discovery::IssuerDiscov
 use crate::auth::authentication::service_account::{ReferencedObject, TokenError};
 use crate::auth::authentication::{ANONYMOUS, Authenticator, Refusal, User};
 use crate::auth::authorization::Authorizers;
+use crate::auth::metrics::ClientCertificateMetrics;
 use crate::certificates::Authority;
 use crate::config::Timeouts;
 use crate::extensions::aggregation::Aggregation;
@@ -44,10 +47,15 @@ pub(crate) struct Plane {
     pub audit: Option<Arc<Auditor>>,
     /// Whether roles are in effect.
     pub has_roles: bool,
-    /// Signs certificates.
-    pub authority: Authority,
-    /// The authorities whose client certificates are accepted, in PEM.
-    pub client_authorities: String,
+    /// Signs certificates. It is replaced when its files change.
+    pub authority: ArcSwap<Authority>,
+    /// The certificates of the authority and its predecessors, which clients trust, in PEM.
+    pub root_bundle: watch::Sender<String>,
+    /// The authorities whose client certificates are accepted, in PEM. They are replaced when their
+    /// files change.
+    pub client_authorities: ArcSwap<String>,
+    /// Counts the requests of users with client certificates.
+    pub client_certificates: Arc<ClientCertificateMetrics>,
     /// Limits the concurrent requests of each user.
     pub flow_control: Arc<FlowControl>,
     /// The time limits of requests and connections.

@@ -2,11 +2,13 @@
 
 mod access;
 mod authorization;
+mod authority_rotation;
 mod follow_encryption;
+mod serving_tls;
 pub mod bootstrap;
 pub mod signing_keys;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -22,14 +24,18 @@ use crate::admission::{Admission, PluginSelectionError, Plugins};
 use crate::audit;
 use crate::audit::Auditor;
 use crate::auth::authentication::Authenticator;
+use crate::auth::authentication::client_authorities;
 use crate::auth::authentication::oidc;
 use crate::auth::authentication::request_header;
 use crate::auth::authentication::service_account;
 use crate::auth::authentication::service_account::TokenSigner;
 use crate::auth::authorization::masters;
+use crate::auth::metrics::ClientCertificateMetrics;
 use crate::cache::watch_cache::WatchCache;
 use crate::certificates;
 use crate::certificates::Authority;
+use crate::certificates::authority_files::AuthorityFiles;
+use crate::certificates::tls_settings::KeyPairError;
 use crate::chain::Chain;
 use crate::config::{Config, StoreConfig};
 use crate::encryption::{EncryptedStore, Encryption, EncryptionMetrics, config_file};
@@ -42,7 +48,6 @@ use crate::in_process::handler::Handler;
 use crate::in_process::loopback::LoopbackClient;
 use crate::listen;
 use crate::listen::ListenerState;
-use crate::listen::certificate_roles::CertificateRoles;
 use crate::metrics::Metrics;
 use crate::outbound::Outbound;
 use crate::plane::Plane;
@@ -59,22 +64,14 @@ use bootstrap::{kubernetes_endpoints, legacy_token_tracking};
 use keel::{Entropy, Offload, Tasks, UncleanStop};
 use kinds::runtime_config::{RuntimeConfig, RuntimeConfigError};
 use schema::PatternPool;
+use serving_tls::ServingTls;
 use signing_keys::SigningKeys;
 use store::{Embedded, Memory, Options, Store};
-use tls::{Certified, Identity};
+use tls::Certified;
 use types::Resource;
 
 /// The time limit for the tasks of a plane to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// The host names in every serving certificate, which pods and users expect.
-const DEFAULT_SERVING_NAMES: [&str; 5] = [
-    "localhost",
-    "kubernetes",
-    "kubernetes.default",
-    "kubernetes.default.svc",
-    "kubernetes.default.svc.cluster.local",
-];
 
 /// A running plane.
 pub struct Server {
@@ -105,6 +102,12 @@ pub enum Error {
     /// See [`oidc::Error`].
     #[error("cannot accept tokens of other issuers")]
     Oidc(#[from] oidc::Error),
+    /// See [`client_authorities::Error`].
+    #[error("cannot accept client certificates")]
+    ClientAuthorities(#[from] client_authorities::Error),
+    /// Name other files.
+    #[error("cannot use the serving certificate")]
+    ServingCertificate(#[from] KeyPairError),
     /// Choose another address or port, or stop the process that uses it.
     #[error("cannot listen on {address}")]
     Bind {
@@ -199,7 +202,7 @@ impl Server {
         let started = Box::pin(async {
             let chain = start_plane(&config, open_keys(&config)?, parts).await?;
             if let (Some(listener), Some(address)) = (listener, address) {
-                serve(&chain, &config.serving_names, listener, address)?;
+                serve(&chain, &config, listener, address)?;
             }
             Ok::<_, Error>(chain)
         })
@@ -225,15 +228,21 @@ impl Server {
         self.address
     }
 
-    /// The certificate of the plane's authority, which clients trust, in PEM.
-    pub fn authority(&self) -> &str {
-        self.chain.plane.authority.certificate()
+    /// The certificates of the plane's authority and of those that it has replaced, which clients
+    /// trust, in PEM.
+    pub fn authority(&self) -> String {
+        self.chain.plane.root_bundle.borrow().clone()
+    }
+
+    /// The same certificates, and their changes.
+    pub fn watch_authority(&self) -> watch::Receiver<String> {
+        self.chain.plane.root_bundle.subscribe()
     }
 
     /// A client certificate of a member of `system:masters`.
     pub fn admin(&self) -> Result<Certified, certificates::Error> {
         let now = self.chain.plane.storage.clock.now();
-        self.chain.plane.authority.client("sampan-admin", &masters::GROUPS, now)
+        self.chain.plane.authority.load().client("sampan-admin", &masters::GROUPS, now)
     }
 
     /// Signs with the keys of the plane, for controllers that must not have the keys.
@@ -339,6 +348,8 @@ const STORE_DIRECTORY: &str = "store";
 /// The signing keys of a plane.
 struct Keys {
     authority: Authority,
+    /// The files of the authority; None if it is in memory only.
+    files: Option<AuthorityFiles>,
     signer: TokenSigner,
 }
 
@@ -363,12 +374,12 @@ fn open_keys(config: &Config) -> Result<Keys, Error> {
     let directory = directory.join("pki");
     let authority = Authority::open(&directory, config.clock.now())?;
     let signer = TokenSigner::open(&directory, config.service_accounts.clone())?;
-    Ok(Keys { authority, signer })
+    Ok(Keys { authority, files: Some(AuthorityFiles::new(&directory)), signer })
 }
 
 fn generate_keys(config: &Config) -> Result<Keys, Error> {
     let signer = TokenSigner::new(config.service_accounts.clone())?;
-    Ok(Keys { authority: Authority::new(config.clock.now())?, signer })
+    Ok(Keys { authority: Authority::new(config.clock.now())?, files: None, signer })
 }
 
 /// The components of a plane, besides its configuration and keys.
@@ -385,7 +396,7 @@ struct PlaneParts {
 
 /// Creates a plane and its initial objects. It does not listen yet.
 async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<Arc<Chain>, Error> {
-    let Keys { authority, signer } = keys;
+    let Keys { authority, files, signer } = keys;
     let PlaneParts {
         store,
         encryption,
@@ -398,13 +409,12 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     } = parts;
     let mut metrics = Registry::default();
     let encryption_metrics = EncryptionMetrics::new(&mut metrics);
+    let client_certificates = Arc::new(ClientCertificateMetrics::new(&mut metrics));
     let audit = start_audit(config, &store_tasks, &mut metrics)?;
     let cache = start_cache(config, &builtin, &store, &store_tasks).await?;
     let catalog = builtin_catalog(builtin, &cache, &service_allocator, &config.entropy);
     let storage = Arc::new(storage(config, tasks, store, cache, catalog, &mut metrics));
-    let front_proxy = authority.client(aggregation::FRONT_PROXY, &[], config.clock.now())?;
-    let front_proxy =
-        Identity { certificate: front_proxy.certificate.into(), key: front_proxy.key.into() };
+    let front_proxy = authority_rotation::front_proxy(&authority, config.clock.now())?;
     let has_roles = authorization::has_roles(&config.authorizers);
     let rules = has_roles.then(|| Arc::new(RuleResolver::new(&storage)));
     let authorizers =
@@ -412,9 +422,9 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let admission = Admission::new(plugins, authorizers.clone(), rules, &mut metrics);
     let flow_control = Arc::new(flow_control(config, &mut metrics));
     let (used_secrets, uses) = mpsc::channel(USED_SECRETS);
-    let client_authorities = config.client_authorities.with_own(authority.certificate());
+    let client_authorities = config.client_authorities.with_own(authority.bundle());
     if let Some(settings) = &config.request_header {
-        settings.check_overlap(&client_authorities)?;
+        settings.check_overlap(settings.authorities.bundle(), &client_authorities)?;
     }
     let issuer_discovery = access::issuer_discovery(&signer, advertised);
     let remote = access::remote_authenticators(config, &signer, &storage, &mut metrics)?;
@@ -433,9 +443,11 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
             authorizers,
             audit,
             has_roles,
-            client_authorities,
+            client_authorities: ArcSwap::from_pointee(client_authorities),
+            client_certificates,
             request_header: config.request_header.clone(),
-            authority,
+            root_bundle: watch::Sender::new(authority.bundle().to_owned()),
+            authority: ArcSwap::from_pointee(authority),
             flow_control,
             timeouts: config.timeouts,
             metrics: Metrics::new(metrics),
@@ -456,6 +468,8 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     });
     follow_encryption::spawn(&chain.plane, encryption, encryption_metrics, &store_tasks);
     start_tasks(&chain.plane, config).await?;
+    let rotation = authority_rotation::run(Arc::clone(&chain.plane), files);
+    chain.plane.storage.tasks.spawn("authority-rotation", rotation);
     let tracking = legacy_token_tracking::label_used_secrets(Arc::clone(&chain.plane), uses);
     chain.plane.storage.tasks.spawn("legacy-token-tracking", tracking);
     Ok(chain)
@@ -567,36 +581,21 @@ async fn start_tasks(plane: &Arc<Plane>, config: &Config) -> Result<(), Error> {
 /// Starts to accept connections at `address`, on which `listener` listens.
 fn serve(
     chain: &Arc<Chain>,
-    names: &[String],
+    config: &Config,
     listener: TcpListener,
     address: SocketAddr,
 ) -> Result<(), Error> {
     let plane = &chain.plane;
-    let service_ip = plane.service_allocator.first_address().parse::<IpAddr>().ok();
-    let addresses: Vec<IpAddr> = [Ipv4Addr::LOCALHOST.into(), address.ip()]
-        .into_iter()
-        .chain(service_ip)
-        .chain([Ipv6Addr::LOCALHOST.into()])
-        .collect();
-    let names: Vec<&str> =
-        DEFAULT_SERVING_NAMES.into_iter().chain(names.iter().map(String::as_str)).collect();
-    let certified = plane.authority.serving(&names, &addresses, plane.storage.clock.now())?;
-    let (tls, certificate_roles) = match &plane.request_header {
-        None => (listen::tls(&certified, &plane.client_authorities)?, None),
-        Some(settings) => {
-            let roles = CertificateRoles::new(&plane.client_authorities, settings)?;
-            let all = settings.authorities.with_own(&plane.client_authorities);
-            (listen::tls(&certified, &all)?, Some(Arc::new(roles)))
-        }
-    };
+    let tls = ServingTls::new(plane, config, address.ip()).start()?;
     let listener_state = ListenerState {
         handler: Arc::<Chain>::clone(chain),
         flow_control: Arc::clone(&plane.flow_control),
-        certificate_roles,
+        tls,
+        client_certificates: Arc::clone(&plane.client_certificates),
         timeouts: plane.timeouts,
         clock: plane.storage.clock.clone(),
         tasks: plane.storage.tasks.clone(),
     };
-    plane.storage.tasks.spawn("listen", listen::serve(listener_state, listener, tls));
+    plane.storage.tasks.spawn("listen", listen::serve(listener_state, listener));
     Ok(())
 }

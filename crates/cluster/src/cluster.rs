@@ -110,7 +110,7 @@ impl Cluster {
         let controllers = ControllerManager::start(ControllerManagerOptions {
             selection,
             connect: connect(self.server.in_process_client()),
-            root_ca: self.server.authority().to_owned(),
+            root_ca: self.server.watch_authority(),
             signers: signers(&self.server),
             metrics_api: self.metrics_api.clone(),
             simulated_storage: self.node_count > 0,

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::controller_context::ControllerContext;
 use crate::controller_table::CONTROLLERS;
 use crate::metrics_api::MetricsApi;
@@ -32,8 +34,9 @@ pub struct ControllerManagerOptions {
     pub selection: Selection,
     /// Connects to the plane.
     pub connect: Connect,
-    /// The certificates that clients of the plane trust, in PEM.
-    pub root_ca: String,
+    /// The certificates that clients of the plane trust, in PEM. They change when the authority of the
+    /// plane is replaced.
+    pub root_ca: watch::Receiver<String>,
     /// Sign with the keys of the plane.
     pub signers: Signers,
     /// The metrics of simulated pods, which the API server of the plane serves.

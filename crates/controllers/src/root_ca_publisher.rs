@@ -1,6 +1,6 @@
 //! `root-ca-certificate-publisher-controller`: every namespace has the config map `kube-root-ca.crt`
 //! with the certificates that clients of the plane trust. It is restored when it was changed or
-//! deleted.
+//! deleted, and in all namespaces when the certificates change.
 //!
 //! It reads namespaces and these config maps, and creates and updates config maps.
 
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
 
 use crate::api_requests::{self, has_code, is_namespace_terminating};
 use crate::controller_context::{ControllerContext, selecting_field};
@@ -17,7 +18,7 @@ use crate::controller_table::ControllerDescriptor;
 use crate::metadata::Metadata;
 use crate::service_account::{NamespaceView, namespace_of_object};
 use machinery::PolicyRule;
-use runtime::informer::ObjectEvent;
+use runtime::informer::{Indexer, ObjectEvent};
 use runtime::{Action, Client, Controller, Failure, Lister, Predicate, Request};
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
@@ -29,6 +30,10 @@ pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
 };
 
 const NAME: &str = "kube-root-ca.crt";
+
+/// The number of namespaces that wait for the controller after a change of the certificates; more are
+/// sent as it takes them.
+const CHANGED_CAPACITY: usize = 64;
 
 const DESCRIPTION_ANNOTATION: &str = "kubernetes.io/description";
 
@@ -43,26 +48,62 @@ struct ConfigMapView {
 
 struct State {
     client: Client,
-    root_ca: String,
+    root_ca: watch::Receiver<String>,
     namespaces: Lister<NamespaceView>,
     maps: Lister<ConfigMapView>,
 }
 
 fn start(cx: &ControllerContext) {
     let selection = selecting_field("metadata.name", NAME);
+    let namespaces = cx.manager.informer::<Namespace>();
+    let (requests, changed) = mpsc::channel(CHANGED_CAPACITY);
+    cx.tasks().spawn(
+        "root-ca-changes",
+        request_all(
+            cx.options.root_ca.clone(),
+            Arc::clone(namespaces.indexer()),
+            requests,
+            cx.tasks().shutdown(),
+        ),
+    );
     let state = State {
         client: cx.client.clone(),
         root_ca: cx.options.root_ca.clone(),
-        namespaces: cx.manager.informer::<Namespace>().lister(),
+        namespaces: namespaces.lister(),
         maps: cx.manager.informer_selecting::<ConfigMap>(&selection).lister(),
     };
     let controller = Controller::for_::<Namespace>()
         .named(cx.name)
         .watches::<ConfigMap>(namespace_of_object())
         .selecting(selection)
+        .channel(changed)
         .when(Predicate::custom(|event| !matches!(event, ObjectEvent::Added { .. })))
         .reconcile(reconcile, state);
     cx.manager.add(controller);
+}
+
+/// Requests all namespaces whenever the certificates change.
+async fn request_all(
+    mut root_ca: watch::Receiver<String>,
+    namespaces: Arc<Indexer>,
+    requests: mpsc::Sender<Request>,
+    stop: impl Future<Output = ()>,
+) {
+    let requesting = async {
+        while root_ca.changed().await.is_ok() {
+            root_ca.borrow_and_update();
+            for namespace in namespaces.list() {
+                // The controller has stopped.
+                if requests.send(Request::new("", namespace.name())).await.is_err() {
+                    return;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = requesting => {}
+        () = stop => {}
+    }
 }
 
 async fn reconcile(request: Request, cx: Arc<State>) -> Result<Action, Failure> {
@@ -83,7 +124,7 @@ async fn reconcile(request: Request, cx: Arc<State>) -> Result<Action, Failure> 
     };
     let has_description =
         map.metadata.annotations.get(DESCRIPTION_ANNOTATION).is_some_and(|text| !text.is_empty());
-    let is_intact = map.data.len() == 1 && map.data.get("ca.crt") == Some(&cx.root_ca);
+    let is_intact = map.data.len() == 1 && map.data.get("ca.crt") == Some(&*cx.root_ca.borrow());
     if is_intact && has_description {
         return Ok(Action::Done);
     }
@@ -101,7 +142,7 @@ impl State {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": metadata,
-            "data": {"ca.crt": self.root_ca},
+            "data": {"ca.crt": *self.root_ca.borrow()},
         })
     }
 }

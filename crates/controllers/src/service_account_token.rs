@@ -15,6 +15,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::api_requests::{self, has_code, none_if_missing};
 use crate::controller_context::{ControllerContext, selecting_field};
@@ -74,7 +75,7 @@ struct State {
     client: Client,
     /// Reads accounts that are not in the cache yet.
     reader: Client,
-    root_ca: ByteString,
+    root_ca: watch::Receiver<String>,
     sign: SignToken,
     secrets: Lister<TokenSecretView>,
     accounts: Lister<AccountView>,
@@ -89,7 +90,7 @@ fn start(cx: &ControllerContext) {
     let state = State {
         client: cx.client.clone(),
         reader: cx.reader.clone(),
-        root_ca: ByteString(cx.options.root_ca.clone().into_bytes()),
+        root_ca: cx.options.root_ca.clone(),
         sign: Arc::clone(&cx.options.signers.token),
         secrets: secrets.lister(),
         accounts: cx.manager.informer::<ServiceAccount>().lister(),
@@ -171,8 +172,9 @@ impl State {
     ) -> Result<(), Failure> {
         let is_missing = |key: &str| secret.data.get(key).is_none_or(|value| value.0.is_empty());
         let mut data = BTreeMap::new();
-        if !self.root_ca.0.is_empty() && secret.data.get("ca.crt") != Some(&self.root_ca) {
-            data.insert("ca.crt", self.root_ca.clone());
+        let root_ca = ByteString(self.root_ca.borrow().clone().into_bytes());
+        if !root_ca.0.is_empty() && secret.data.get("ca.crt") != Some(&root_ca) {
+            data.insert("ca.crt", root_ca);
         }
         let namespace = &secret.metadata.namespace;
         if is_missing("namespace") {

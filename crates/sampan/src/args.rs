@@ -8,6 +8,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::commands::auth::AuthArgs;
 use crate::commands::bench::BenchArgs;
+use crate::commands::certs::CertsArgs;
 use crate::commands::completion::CompletionArgs;
 use crate::commands::up::UpArgs;
 use crate::commands::user::UserArgs;
@@ -55,5 +56,6 @@ pub(crate) enum Command {
     User(Box<UserArgs>),
     Auth(Box<AuthArgs>),
     Bench(Box<BenchArgs>),
+    Certs(CertsArgs),
     Completion(CompletionArgs),
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod bench;
+pub(crate) mod certs;
 pub(crate) mod completion;
 pub(crate) mod up;
 pub(crate) mod user;

@@ -50,6 +50,7 @@ fn main() -> ExitCode {
             // An answer of "no" is an exit code and not an error.
             Command::Auth(args) => return commands::auth::run(*args).await,
             Command::Bench(args) => commands::bench::run(*args).await,
+            Command::Certs(args) => commands::certs::run(&args),
             Command::Completion(args) => commands::completion::run(&args),
         }
         .map(|()| ExitCode::SUCCESS)

@@ -1,5 +1,6 @@
 //! [`Authority`]: a certificate authority that issues server and client certificates.
 
+use std::fmt;
 use std::time::Duration;
 
 use rcgen::{
@@ -16,7 +17,7 @@ use keel::Timestamp;
 pub const BACKDATED: Duration = Duration::from_hours(1);
 
 /// A certificate and its key, both in PEM.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Certified {
     /// The certificate.
     pub certificate: String,
@@ -30,6 +31,13 @@ impl Certified {
         let key = KeyPair::from_pem(&self.key).ok();
         let key = key.map(|it| it.subject_public_key_info());
         key.is_some() && key == public_key(&self.certificate)
+    }
+}
+
+impl fmt::Debug for Certified {
+    /// Omits the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certified").field("certificate", &self.certificate).finish_non_exhaustive()
     }
 }
 
@@ -73,14 +81,7 @@ impl Authority {
         lifetime: Duration,
     ) -> Result<Self, rcgen::Error> {
         let key = KeyPair::generate()?;
-        let mut params = CertificateParams::new(Vec::new())?;
-        params.distinguished_name = distinguished_name(common_name, &[]);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![
-            KeyUsagePurpose::DigitalSignature,
-            KeyUsagePurpose::KeyCertSign,
-            KeyUsagePurpose::CrlSign,
-        ];
+        let mut params = authority_params(common_name)?;
         set_validity(&mut params, now, lifetime);
         let certificate = params.self_signed(&key)?.pem();
         Ok(Self { issuer: Issuer::new(params, key), certificate })
@@ -150,6 +151,18 @@ impl Authority {
         request_signing::sign(request, template, &self.certificate, self.issuer.key())
     }
 
+    /// A certificate for the name and the key of `successor`, an authority as well, by which those who
+    /// trust only this authority accept the certificates of its successor. It ends with the
+    /// certificate of this authority.
+    pub fn cross_sign(&self, successor: &Self, now: Timestamp) -> Result<String, rcgen::Error> {
+        let mut params = authority_params(&common_name(&successor.certificate))?;
+        params.use_authority_key_identifier_extension = true;
+        let ends = [self.not_after(), successor.not_after()];
+        params.not_before = date(now - BACKDATED);
+        params.not_after = date(ends.into_iter().flatten().min().unwrap_or(now));
+        Ok(params.signed_by(successor.issuer.key(), &self.issuer)?.pem())
+    }
+
     /// The end of the validity of the authority's certificate.
     pub fn not_after(&self) -> Option<Timestamp> {
         let (_, pem) = parse_x509_pem(self.certificate.as_bytes()).ok()?;
@@ -171,9 +184,9 @@ impl Authority {
     }
 }
 
-impl std::fmt::Debug for Authority {
+impl fmt::Debug for Authority {
     /// Omits the key.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Authority")
     }
 }
@@ -183,6 +196,30 @@ fn public_key(certificate: &str) -> Option<Vec<u8>> {
     let (_, pem) = parse_x509_pem(certificate.as_bytes()).ok()?;
     let certificate = pem.parse_x509().ok()?;
     Some(certificate.public_key().raw.to_vec())
+}
+
+/// The common name of a certificate in PEM; empty if it has none.
+fn common_name(certificate: &str) -> String {
+    let read = || {
+        let (_, pem) = parse_x509_pem(certificate.as_bytes()).ok()?;
+        let certificate = pem.parse_x509().ok()?;
+        let name = certificate.subject().iter_common_name().next()?;
+        name.as_str().ok().map(str::to_owned)
+    };
+    read().unwrap_or_default()
+}
+
+/// The parameters of an authority's certificate, without its validity.
+fn authority_params(common_name: &str) -> Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.distinguished_name = distinguished_name(common_name, &[]);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![
+        KeyUsagePurpose::DigitalSignature,
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::CrlSign,
+    ];
+    Ok(params)
 }
 
 fn distinguished_name(common: &str, organizations: &[&str]) -> DistinguishedName {
@@ -195,16 +232,24 @@ fn distinguished_name(common: &str, organizations: &[&str]) -> DistinguishedName
 }
 
 fn set_validity(params: &mut CertificateParams, now: Timestamp, lifetime: Duration) {
-    let at = |time: Timestamp| {
-        OffsetDateTime::from_unix_timestamp(time.seconds()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
-    };
-    params.not_before = at(now - BACKDATED);
-    params.not_after = at(now + lifetime);
+    params.not_before = date(now - BACKDATED);
+    params.not_after = date(now + lifetime);
+}
+
+fn date(time: Timestamp) -> OffsetDateTime {
+    OffsetDateTime::from_unix_timestamp(time.seconds()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use rustls::client::danger::ServerCertVerifier;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+
     use super::*;
+    use crate::{Roots, ServerVerifier};
 
     const NOW: Timestamp = Timestamp::from_seconds(1_900_000_000);
     const DAY: Duration = Duration::from_hours(24);
@@ -220,6 +265,38 @@ mod tests {
         let validity = pem.parse_x509().unwrap().validity().clone();
         assert_eq!(validity.not_before.timestamp(), NOW.seconds() - 3600);
         assert_eq!(validity.not_after.timestamp(), NOW.seconds() + 24 * 3600);
+    }
+
+    #[test]
+    fn a_client_of_the_old_authority_accepts_a_server_of_its_successor() {
+        let old = Authority::new("ca", NOW, 2 * DAY).unwrap();
+        let new = Authority::new("ca", NOW, 10 * DAY).unwrap();
+        let server = new.serving("server", &["a.example".to_owned()], NOW, DAY).unwrap();
+        let cross_signed = old.cross_sign(&new, NOW).unwrap();
+        let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let accepts = |root: &Authority, intermediates: &[CertificateDer<'_>], after: Duration| {
+            let roots = Roots::from_pem(root.certificate().as_bytes());
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let name = ServerName::try_from("a.example").unwrap();
+            let now = u64::try_from((NOW + after).seconds()).unwrap();
+            let now = UnixTime::since_unix_epoch(Duration::from_secs(now));
+            let verifier = ServerVerifier::new(roots, provider);
+            let end = der(&server.certificate);
+            verifier.verify_server_cert(&end, intermediates, &name, &[], now).is_ok()
+        };
+        let chain = [der(&cross_signed)];
+        assert!(accepts(&old, &chain, Duration::ZERO) && accepts(&new, &chain, Duration::ZERO));
+        assert!(!accepts(&old, &[], Duration::ZERO), "without the cross-signed certificate");
+        let (_, pem) = parse_x509_pem(cross_signed.as_bytes()).unwrap();
+        let end = pem.parse_x509().unwrap().validity().not_after.timestamp();
+        assert_eq!(end, (NOW + 2 * DAY).seconds(), "it ends with the old authority");
+    }
+
+    #[test]
+    fn debug_output_omits_the_key() {
+        let certified = Authority::new("ca", NOW, DAY).unwrap().to_pem();
+        let text = format!("{certified:?}");
+        assert!(text.contains("CERTIFICATE") && !text.contains("PRIVATE"), "{text}");
     }
 
     #[test]

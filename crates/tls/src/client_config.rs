@@ -1,5 +1,6 @@
 //! [`client_config`]: the rustls settings of a client.
 
+use std::fmt;
 use std::sync::Arc;
 
 use rustls::ClientConfig;
@@ -22,12 +23,19 @@ pub enum Trust {
 }
 
 /// A client certificate and its key, in PEM.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// The certificate chain.
     pub certificate: Arc<str>,
     /// The private key.
     pub key: Arc<str>,
+}
+
+impl fmt::Debug for Identity {
+    /// Omits the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").field("certificate", &self.certificate).finish_non_exhaustive()
+    }
 }
 
 /// TLS settings that cannot be used.
@@ -78,4 +86,16 @@ pub fn client_config(
 
 fn system_roots() -> Roots {
     Roots::new(rustls_native_certs::load_native_certs().certs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_omits_the_key() {
+        let identity = Identity { certificate: "CERTIFICATE".into(), key: "SECRET".into() };
+        let text = format!("{identity:?}");
+        assert!(text.contains("CERTIFICATE") && !text.contains("SECRET"), "{text}");
+    }
 }

@@ -50,6 +50,7 @@ mod name;
 mod request_signing;
 mod roots;
 mod server_verifier;
+mod serving_key;
 mod stream;
 
 pub use authority::{Authority, BACKDATED, Certified, LoadError};
@@ -64,6 +65,7 @@ pub use rcgen::Error as IssueError;
 pub use request_signing::{CertificateTemplate, RequestError};
 pub use roots::Roots;
 pub use server_verifier::ServerVerifier;
+pub use serving_key::{ServingKeyError, serving_key};
 pub use stream::Stream;
 
 #[cfg(test)]

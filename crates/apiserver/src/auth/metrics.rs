@@ -10,6 +10,7 @@ use prometheus_client::registry::Registry;
 use ring::digest::{SHA256, digest};
 
 use crate::metrics::Counter;
+use keel::Timestamp;
 
 /// The metrics of authentication.
 #[derive(Debug)]
@@ -176,5 +177,44 @@ impl AuthorizationMetrics {
     /// Counts a request for which match conditions have failed.
     pub(super) fn count_condition_error(&self, name: &str) {
         self.condition_errors.get_or_create(&ConditionLabel::new(name)).inc();
+    }
+}
+
+/// The metrics of client certificates.
+#[derive(Debug)]
+pub(crate) struct ClientCertificateMetrics(Histogram);
+
+impl ClientCertificateMetrics {
+    /// Registers the metrics.
+    pub(crate) fn new(registry: &mut Registry) -> Self {
+        let buckets = [
+            0.0,
+            1800.0,
+            3600.0,
+            7200.0,
+            21600.0,
+            43200.0,
+            86400.0,
+            172_800.0,
+            345_600.0,
+            604_800.0,
+            2_592_000.0,
+            7_776_000.0,
+            15_552_000.0,
+            31_104_000.0,
+        ];
+        let remaining = Histogram::new(buckets);
+        registry.register(
+            "apiserver_client_certificate_expiration_seconds",
+            "Distribution of the remaining lifetime on the certificate used to authenticate a request.",
+            remaining.clone(),
+        );
+        Self(remaining)
+    }
+
+    /// Counts a request with a certificate that ends at this time.
+    #[allow(clippy::cast_precision_loss, reason = "the buckets are wider")]
+    pub(crate) fn observe(&self, not_after: Timestamp, now: Timestamp) {
+        self.0.observe((not_after.seconds() - now.seconds()) as f64);
     }
 }

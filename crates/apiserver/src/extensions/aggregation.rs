@@ -56,7 +56,7 @@ pub(crate) struct Aggregation {
     /// The latest aggregated discovery document. Locked while it is built, so that it is built once.
     discovery: Mutex<Option<CachedDiscovery>>,
     /// The client certificate for forwarded requests.
-    identity: Identity,
+    identity: ArcSwap<Identity>,
     /// The services that are functions of this process.
     in_process_services: InProcessServices,
 }
@@ -100,9 +100,14 @@ impl Aggregation {
             remotes: SnapshotValue::new(GROUP, "apiservices", make),
             documents: ArcSwap::default(),
             discovery: Mutex::default(),
-            identity,
+            identity: ArcSwap::from_pointee(identity),
             in_process_services,
         }
+    }
+
+    /// Replaces the client certificate for forwarded requests.
+    pub(crate) fn set_identity(&self, identity: Identity) {
+        self.identity.store(Arc::new(identity));
     }
 
     /// The group versions that other servers serve.

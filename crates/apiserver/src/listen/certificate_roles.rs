@@ -6,57 +6,66 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 
 use super::Error;
+use super::tls_config::{TlsContent, TlsParameters};
 use crate::auth::authentication::request_header::RequestHeaderSettings;
 use crate::auth::authentication::{User, x509};
 use crate::in_process::handler::Peer;
 use tls::ClientVerifier;
 
-/// See the [module documentation](self). The handshake accepts the certificates of both, so each is
-/// verified again with the authorities of its role.
-pub(crate) struct CertificateRoles {
+/// See the [module documentation](self).
+pub(super) struct CertificateRoles {
     users: Arc<ClientVerifier>,
-    proxies: Arc<ClientVerifier>,
-    settings: Arc<RequestHeaderSettings>,
+    /// The authorities and the names of proxies, if there are any.
+    proxies: Option<(Arc<ClientVerifier>, Arc<RequestHeaderSettings>)>,
+}
+
+/// Whether a certificate has been verified by the authorities of a configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verified {
+    /// By all of them: the handshake accepts the certificates of users and of proxies.
+    InHandshake,
+    /// Not by the present ones.
+    NotYet,
 }
 
 impl CertificateRoles {
-    /// The roles by these settings. `authorities` has those of users, in PEM.
-    pub(crate) fn new(
-        authorities: &str,
-        settings: &Arc<RequestHeaderSettings>,
-    ) -> Result<Self, Error> {
-        Ok(Self {
-            users: super::verifier(authorities)?,
-            proxies: super::verifier(settings.authorities.bundle())?,
-            settings: Arc::clone(settings),
+    /// The roles by this content.
+    pub(super) fn new(content: &TlsContent, parameters: &TlsParameters) -> Result<Self, Error> {
+        let proxies = match &parameters.request_header {
+            Some(settings) => Some((super::verifier(&content.proxies)?, Arc::clone(settings))),
+            None => None,
+        };
+        Ok(Self { users: super::verifier(&content.clients)?, proxies })
+    }
+
+    /// The sender on a connection with these certificates: the fields of `base`, and those that depend
+    /// on the certificates.
+    pub(super) fn peer(
+        &self,
+        certificates: &[CertificateDer<'_>],
+        verified: Verified,
+        base: &Peer,
+        now: UnixTime,
+    ) -> Result<Peer, x509::Error> {
+        let Some((certificate, intermediates)) = certificates.split_first() else {
+            return Ok(base.clone());
+        };
+        let user = x509::user(certificate)?;
+        let is_of = |verifier: &ClientVerifier| {
+            verifier.verify_client_cert(certificate, intermediates, now).is_ok()
+        };
+        let name = user.as_ref().map(|it| it.name.as_str());
+        let is_front_proxy = self
+            .proxies
+            .as_ref()
+            .is_some_and(|(verifier, settings)| is_of(verifier) && settings.allows(name));
+        let is_user =
+            (verified == Verified::InHandshake && self.proxies.is_none()) || is_of(&self.users);
+        Ok(Peer {
+            is_front_proxy,
+            has_foreign_certificate: !is_user,
+            user: user.filter(|_| is_user).map(Arc::<User>::new),
+            ..base.clone()
         })
     }
-}
-
-/// The sender on a connection with these certificates. Without roles, they are those of a user.
-pub(super) fn peer(
-    certificates: Option<&[CertificateDer<'_>]>,
-    roles: Option<&CertificateRoles>,
-) -> Result<Peer, x509::Error> {
-    let Some((certificate, intermediates)) = certificates.and_then(<[_]>::split_first) else {
-        return Ok(Peer::default());
-    };
-    let user = x509::user(certificate)?;
-    let Some(roles) = roles else { return Ok(of_user(user)) };
-    let now = UnixTime::now();
-    let is_of = |verifier: &ClientVerifier| {
-        verifier.verify_client_cert(certificate, intermediates, now).is_ok()
-    };
-    let name = user.as_ref().map(|it| it.name.as_str());
-    let is_front_proxy = is_of(&roles.proxies) && roles.settings.allows(name);
-    let is_user = is_of(&roles.users);
-    Ok(Peer {
-        is_front_proxy,
-        has_foreign_certificate: !is_user,
-        ..of_user(user.filter(|_| is_user))
-    })
-}
-
-fn of_user(user: Option<User>) -> Peer {
-    Peer { user: user.map(Arc::new), ..Peer::default() }
 }

@@ -7,11 +7,14 @@ use rustls::client::ResolvesClientCert;
 use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, SignatureScheme};
+use tls_config::{TlsContent, TlsParameters};
 use tokio_rustls::TlsConnector;
 
 use super::*;
 use crate::certificates::Authority;
+use crate::certificates::tls_settings::TlsSettings;
 use keel::Timestamp;
+use tls::Certified;
 
 /// Records the authorities that a server lists, and presents no certificate.
 #[derive(Debug, Default)]
@@ -41,13 +44,24 @@ fn authority(common_name: &str) -> String {
     params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
 }
 
+/// The acceptor of a server with this certificate, whose clients have these authorities.
+fn acceptor(serving: Certified, clients: String) -> TlsAcceptor {
+    let content = TlsContent { serving, named: Vec::new(), clients, proxies: String::new() };
+    let parameters = TlsParameters {
+        settings: TlsSettings::default(),
+        request_header: None,
+        clock: Clock::system(),
+    };
+    TlsConfig::new(&content, &parameters).unwrap().acceptor(None)
+}
+
 #[tokio::test]
 async fn a_certificate_request_lists_all_authorities() {
     let now = Timestamp::from_seconds(Clock::system().now().seconds());
     let own = Authority::new(now).unwrap();
     let certified = own.serving(&["localhost"], &[], now).unwrap();
     let bundle = [own.certificate(), &authority("older"), &authority("newer")].concat();
-    let acceptor = tls(&certified, &bundle).unwrap();
+    let acceptor = acceptor(certified, bundle);
 
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(own.certificate().as_bytes()).unwrap()).unwrap();

@@ -33,7 +33,7 @@ impl SigningKeys {
     ) -> Result<String, certificates::Error> {
         let storage = &self.0.storage;
         let now = storage.clock.now();
-        self.0.authority.sign_request(request, usages, lifetime, now, &storage.entropy)
+        self.0.authority.load().sign_request(request, usages, lifetime, now, &storage.entropy)
     }
 }
 

@@ -6,6 +6,7 @@
 mod parameters;
 mod objects;
 mod https;
+mod certificates;
 mod log;
 mod mute_proxy;
 mod webhook_server;

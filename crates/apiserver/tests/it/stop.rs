@@ -60,7 +60,7 @@ async fn a_token_and_the_certificate_authority_survive_a_restart() {
     plane.create(accounts, &json!({"metadata": {"name": "robot"}})).await;
     let answer = plane.create(&format!("{accounts}/robot/token"), &json!({})).await;
     let token = answer["status"]["token"].as_str().unwrap();
-    let authority = plane.server().authority().to_owned();
+    let authority = plane.server().authority();
     plane.stop().await.unwrap();
     let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     assert_eq!(plane.bearer(token).get("/apis").await.0, 200);

@@ -64,7 +64,7 @@ async fn a_start_restores_the_ports_of_the_service_and_adds_a_new_authority() {
     let ports = plane.read(SERVICE).await["spec"]["ports"].clone();
     let edited = json!({"spec": {"ports": [{"name": "http", "port": 80}]}});
     plane.merge(SERVICE, &edited).await;
-    let first = plane.server().authority().to_owned();
+    let first = plane.server().authority();
     plane.stop().await.unwrap();
     for name in ["ca.crt", "ca.key"] {
         std::fs::remove_file(directory.path().join("pki").join(name)).unwrap();
@@ -76,7 +76,7 @@ async fn a_start_restores_the_ports_of_the_service_and_adds_a_new_authority() {
         .as_str()
         .unwrap()
         .to_owned();
-    for authority in [&first, plane.server().authority()] {
+    for authority in [&first, &plane.server().authority()] {
         assert!(bundle.contains(authority.lines().nth(1).unwrap()), "{bundle}");
     }
     plane.stop().await.unwrap();
@@ -87,7 +87,7 @@ async fn an_expired_authority_is_removed_from_the_authentication_config_map() {
     const YEAR: u64 = 365 * 24 * 3600;
     let directory = tempfile::tempdir().unwrap();
     let plane = TestEnv::builder().data_dir(directory.path()).start().await;
-    let first = plane.server().authority().to_owned();
+    let first = plane.server().authority();
     plane.stop().await.unwrap();
     for name in ["ca.crt", "ca.key"] {
         std::fs::remove_file(directory.path().join("pki").join(name)).unwrap();
@@ -95,7 +95,7 @@ async fn an_expired_authority_is_removed_from_the_authentication_config_map() {
 
     let later = Clock::manual(START + Duration::from_secs(5 * YEAR));
     let plane = TestEnv::builder().data_dir(directory.path()).clock(later).start().await;
-    let second = plane.server().authority().to_owned();
+    let second = plane.server().authority();
     let trusts = |map: &Value, authority: &str| {
         let bundle = map["data"]["client-ca-file"].as_str().unwrap();
         bundle.contains(authority.lines().nth(5).unwrap())

@@ -84,7 +84,7 @@ async fn the_certificates_of_the_plane_are_published_and_restored() {
     let plane = Plane::start(&["root-ca-cert-publisher"]).await;
     plane.create(NAMESPACES, &json!({"metadata": {"name": "new"}})).await;
     let path = "/api/v1/namespaces/new/configmaps/kube-root-ca.crt";
-    let authority = plane.server().authority().to_owned();
+    let authority = plane.server().authority();
     let is_intact =
         |code: u16, map: &Value| code == 200 && map["data"] == json!({"ca.crt": authority});
     let map = plane.until(path, is_intact).await;

@@ -29,7 +29,7 @@ impl Plane {
         let controllers = ControllerManager::start(ControllerManagerOptions {
             selection: Selection::parse(controllers).unwrap(),
             connect: cluster::connect(env.server().in_process_client()),
-            root_ca: env.server().authority().to_owned(),
+            root_ca: env.server().watch_authority(),
             signers: cluster::signers(env.server()),
             metrics_api,
             simulated_storage: true,

@@ -25,7 +25,7 @@ async fn listening() -> (World, Config) {
     let url = format!("https://{}", world.env.server().address().unwrap());
     let admin = world.env.server().admin().unwrap();
     let mut config = Config::new(url.parse().unwrap());
-    config.root_cert = Some(vec![der(world.env.server().authority())]);
+    config.root_cert = Some(vec![der(&world.env.server().authority())]);
     config.auth_info.client_certificate_data = Some(BASE64_STANDARD.encode(&admin.certificate));
     config.auth_info.client_key_data = Some(BASE64_STANDARD.encode(&admin.key).into());
     (world, config)

@@ -9,6 +9,7 @@ mod oidc_args;
 mod request_header_args;
 mod service_account_args;
 mod start_error;
+mod tls_args;
 mod token_webhook_args;
 
 use std::path::{Path, PathBuf};
@@ -24,6 +25,8 @@ use crate::stop_signals::StopSignals;
 use apiserver::auth::authentication::client_authorities::ClientAuthorities;
 use apiserver::auth::authentication::oidc::OidcSettings;
 use apiserver::auth::authentication::token::TokenFile;
+use apiserver::certificates::LOOPBACK_NAME;
+use apiserver::certificates::tls_settings::ServingSource;
 use apiserver::{Anonymous, Config, Server, StoreConfig};
 use audit_args::AuditArgs;
 use authorization_args::AuthorizationArgs;
@@ -34,6 +37,7 @@ use listen_address::{ListenAddress, server_url};
 use oidc_args::OidcArgs;
 use request_header_args::RequestHeaderArgs;
 use service_account_args::ServiceAccountArgs;
+use tls_args::TlsArgs;
 use token_webhook_args::TokenWebhookArgs;
 
 const EXAMPLES: &str = "Examples:
@@ -94,8 +98,11 @@ pub(crate) struct UpArgs {
     /// available to the program]
     #[arg(long, value_name = "BYTES")]
     quota_backend_bytes: Option<usize>,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// File of certificate authorities in PEM whose client certificates are accepted, besides the
-    /// plane's own: the common name is the user, the organizations are the groups
+    /// plane's own: the common name is the user, the organizations are the groups. It is read again
+    /// when it changes
     #[arg(long, value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
     /// File of bearer tokens, with one `token,user,uid,"group1,group2"` per line
@@ -176,7 +183,7 @@ fn announce(args: &UpArgs, server: &Server, started: Instant) -> Result<()> {
         Some(path) => path.clone(),
         None => kubeconfig::default_path()?,
     };
-    let Merged { previous_server, is_current } = write_kubeconfig(&path, server, &url)?;
+    let Merged { previous_server, is_current } = write_kubeconfig(&path, server, &url, args)?;
     print_line(&url)?;
     print_note(&format!("kubeconfig {} (context {NAME})", path.display()));
     if let Some(previous) = previous_server.filter(|it| *it != url) {
@@ -240,6 +247,7 @@ fn config(args: &UpArgs) -> Result<Config> {
     args.flow_control.apply(Config {
         listen: Some(args.listen.address),
         serving_names: args.listen.serving_names(),
+        tls: args.tls.settings()?,
         store,
         encryption: args.encryption.settings(),
         quota_bytes: args.quota_backend_bytes.unwrap_or_else(|| memory_limit::bytes() / 6),
@@ -281,7 +289,7 @@ fn anonymous(args: &UpArgs, oidc: Option<&OidcSettings>) -> Result<Anonymous> {
 }
 
 /// `$XDG_DATA_HOME/sampan`, or the equivalent directory of the platform.
-fn default_data_dir() -> Result<PathBuf> {
+pub(super) fn default_data_dir() -> Result<PathBuf> {
     let from = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     let home = || from("HOME");
     let directory = if cfg!(target_os = "macos") {
@@ -294,12 +302,17 @@ fn default_data_dir() -> Result<PathBuf> {
     Ok(directory.join("sampan"))
 }
 
-fn write_kubeconfig(path: &Path, server: &Server, url: &str) -> Result<Merged> {
+fn write_kubeconfig(path: &Path, server: &Server, url: &str, args: &UpArgs) -> Result<Merged> {
     let admin = server.admin()?;
+    // The kubeconfig has only the authority of the plane, whose certificate is presented for this name
+    // if another one is presented for the host.
+    let is_own = args.tls.settings()?.serving == ServingSource::Issued;
+    let tls_server_name = (!is_own).then(|| LOOPBACK_NAME.to_owned());
     let entry = Entry {
         cluster: NAME.to_owned(),
         server: url.to_owned(),
-        certificate_authority: server.authority().to_owned(),
+        certificate_authority: server.authority(),
+        tls_server_name,
         user: NAME.to_owned(),
         client_certificate: admin.certificate,
         client_key: admin.key,

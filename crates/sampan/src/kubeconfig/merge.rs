@@ -18,7 +18,7 @@ use machinery::codec::yaml;
 use machinery::{Map, Value, json};
 
 /// A cluster, a user of it, and the context that names both.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Entry {
     /// The cluster's name.
     pub cluster: String,
@@ -26,6 +26,8 @@ pub(crate) struct Entry {
     pub server: String,
     /// The certificate authority that verifies the server, in PEM.
     pub certificate_authority: String,
+    /// The name in the server's certificate, if it is not the URL's host.
+    pub tls_server_name: Option<String>,
     /// The user's name.
     pub user: String,
     /// The user's certificate, in PEM.
@@ -199,6 +201,9 @@ fn insert(
         "server": entry.server,
         "certificate-authority-data": BASE64_STANDARD.encode(&entry.certificate_authority),
     });
+    if let Some(name) = &entry.tls_server_name {
+        cluster["tls-server-name"] = json!(name);
+    }
     let user = entry_mut(path, document, "users", "user", &entry.user)?;
     check_owner(path, "user", &entry.user, user, "client-certificate-data")?;
     *user = json!({

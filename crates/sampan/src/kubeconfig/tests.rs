@@ -73,6 +73,7 @@ fn entry() -> Entry {
         cluster: "sampan".to_owned(),
         server: "https://127.0.0.1:6443".to_owned(),
         certificate_authority: authority.certificate().to_owned(),
+        tls_server_name: None,
         user: "sampan-admin".to_owned(),
         client_certificate: authority.client("sampan-admin", &[], now).unwrap().certificate,
         client_key: "OUR KEY".to_owned(),

@@ -12,6 +12,8 @@ use x509_parser::pem::Pem;
 pub struct ClientAuthorities {
     /// Certificates in PEM.
     bundle: String,
+    /// The file from which they were read, if there is one.
+    path: Option<PathBuf>,
 }
 
 /// The reason why a file of authorities cannot be used.
@@ -37,7 +39,7 @@ pub enum Error {
 impl ClientAuthorities {
     /// Certificates in PEM.
     pub fn new(bundle: String) -> Self {
-        Self { bundle }
+        Self { bundle, path: None }
     }
 
     /// Reads a file with one or more certificates in PEM.
@@ -50,7 +52,15 @@ impl ClientAuthorities {
         if are_readable.is_empty() || are_readable.contains(&false) {
             return Err(Error::NoCertificate { path: path.to_owned() });
         }
-        Ok(Self { bundle })
+        Ok(Self { bundle, path: Some(path.to_owned()) })
+    }
+
+    /// Reads the file again, if the certificates are from one.
+    pub(crate) fn reread(&self) -> Result<Self, Error> {
+        match &self.path {
+            Some(path) => Self::read(path),
+            None => Ok(self.clone()),
+        }
     }
 
     /// The certificates, in PEM.

@@ -44,14 +44,14 @@ pub enum Error {
 }
 
 impl RequestHeaderSettings {
-    /// Fails if every client whose certificate is accepted were a proxy. `clients` has the authorities
-    /// of clients, in PEM.
-    pub(crate) fn check_overlap(&self, clients: &str) -> Result<(), Error> {
+    /// Fails if every client whose certificate is accepted were a proxy. `proxies` has the present
+    /// authorities of proxies, and `clients` those of clients, in PEM.
+    pub(crate) fn check_overlap(&self, proxies: &str, clients: &str) -> Result<(), Error> {
         let read = |bundle: &str| -> Vec<CertificateDer<'static>> {
             CertificateDer::pem_slice_iter(bundle.as_bytes()).flatten().collect()
         };
         let clients = read(clients);
-        let overlaps = read(self.authorities.bundle()).iter().any(|it| clients.contains(it));
+        let overlaps = read(proxies).iter().any(|it| clients.contains(it));
         if overlaps && self.allowed_names.is_empty() { Err(Error::Overlap) } else { Ok(()) }
     }
 

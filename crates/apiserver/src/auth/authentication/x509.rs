@@ -4,6 +4,7 @@
 use x509_parser::prelude::{AttributeTypeAndValue, FromDer, X509Certificate, X509Error};
 
 use super::User;
+use keel::Timestamp;
 
 /// A certificate whose subject cannot be read: its connection is closed.
 #[derive(Debug, thiserror::Error)]
@@ -27,4 +28,10 @@ pub fn user(der: &[u8]) -> Result<Option<User>, Error> {
     // Upstream: crypto/x509/pkix keeps the last of several common names.
     let name = names.last().filter(|it| !it.is_empty());
     Ok(name.map(|it| User::authenticated(it, "", groups)))
+}
+
+/// The end of the validity of a certificate.
+pub(crate) fn not_after(der: &[u8]) -> Result<Timestamp, Error> {
+    let (_, certificate) = X509Certificate::from_der(der).map_err(Error::Certificate)?;
+    Ok(Timestamp::from_seconds(certificate.validity().not_after.timestamp()))
 }

@@ -94,7 +94,7 @@ impl Aggregation {
             return Ok(Destination::of_url(String::new(), remote.trust.clone()));
         }
         let mut to = remote.service.destination(&*self.storage, remote.trust.clone())?;
-        to.identity = Some(self.identity.clone());
+        to.identity = Some((**self.identity.load()).clone());
         Ok(to)
     }
 }

@@ -22,10 +22,10 @@ const CLOCK_SKEW: i64 = 300;
 
 /// The certificates in PEM of each bundle: those of clients, and that of the front proxy, which is this
 /// server.
-fn required(plane: &Plane) -> [(&'static str, &str); 2] {
+fn required(plane: &Plane) -> [(&'static str, String); 2] {
     [
-        ("client-ca-file", &plane.client_authorities),
-        ("requestheader-client-ca-file", plane.authority.certificate()),
+        ("client-ca-file", plane.client_authorities.load().as_str().to_owned()),
+        ("requestheader-client-ca-file", plane.authority.load().bundle().to_owned()),
     ]
 }
 
@@ -44,7 +44,9 @@ pub(super) async fn sync(plane: &Plane, client: &LoopbackClient) -> Result<(), S
     let none = Map::new();
     let data = found.object.get(&["data"]).and_then(Value::as_object);
     let data = data.filter(|_| found.code == 200).unwrap_or(&none);
-    let wanted = merge(data, &required(plane), plane.storage.clock.now().seconds());
+    let required = required(plane);
+    let required = required.each_ref().map(|(name, bundle)| (*name, bundle.as_str()));
+    let wanted = merge(data, &required, plane.storage.clock.now().seconds());
     let response = match found.code {
         200 if *data == wanted => return Ok(()),
         200 => {

@@ -13,7 +13,8 @@ use apiserver::auth::authentication::request_header::RequestHeaderSettings;
 #[allow(clippy::struct_field_names, reason = "the fields have the names of the flags")]
 pub(crate) struct RequestHeaderArgs {
     /// File of certificate authorities in PEM for the client certificates of proxies that authenticate
-    /// users and name them in headers; the headers of all other clients are ignored
+    /// users and name them in headers; the headers of all other clients are ignored. It is read again
+    /// when it changes
     #[arg(long, value_name = "FILE")]
     requestheader_client_ca_file: Option<PathBuf>,
     /// Common names of the proxies' certificates; if empty, every certificate of

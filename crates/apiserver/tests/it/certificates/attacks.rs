@@ -1,0 +1,193 @@
+//! Client certificates that are not accepted, and versions of TLS that are not.
+
+use std::time::Duration;
+
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
+use rustls::version::TLS12;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::{TestAuthority, builder, client_params, connect, user};
+use apiserver::auth::authentication::client_authorities::ClientAuthorities;
+use apiserver::certificates::tls_settings::TlsSettings;
+use keel::Clock;
+use testenv::TestEnv;
+use tls::Certified;
+
+const HOUR: Duration = Duration::from_hours(1);
+
+/// The present time since 1970.
+fn since_epoch() -> Duration {
+    Duration::from_secs(u64::try_from(Clock::system().now().seconds()).unwrap())
+}
+
+async fn plane(clients: &TestAuthority) -> TestEnv {
+    let clients = ClientAuthorities::new(clients.certificate.clone());
+    builder().config(|config| config.client_authorities = clients).start().await
+}
+
+#[tokio::test]
+async fn only_a_valid_certificate_of_an_accepted_authority_names_a_user() {
+    let clients = TestAuthority::new("clients");
+    let plane = plane(&clients).await;
+    let alice = || client_params("alice");
+    let with = |mut params: CertificateParams, change: fn(&mut CertificateParams)| {
+        change(&mut params);
+        params
+    };
+    assert_eq!(user(&plane, Some(&clients.sign(&alice()))).await, Some(Ok("alice".to_owned())));
+
+    let other = TestAuthority::new("clients").sign(&alice());
+    assert_eq!(user(&plane, Some(&other)).await, None, "another authority of the same name");
+
+    let key = KeyPair::generate().unwrap();
+    let own = alice().self_signed(&key).unwrap().pem();
+    let own = Certified { certificate: own, key: key.serialize_pem() };
+    assert_eq!(user(&plane, Some(&own)).await, None, "self-signed");
+
+    let mut expired = alice();
+    expired.not_after = rcgen::date_time_ymd(1970, 1, 1) + since_epoch() - HOUR;
+    assert_eq!(user(&plane, Some(&clients.sign(&expired))).await, None, "expired");
+
+    let mut early = alice();
+    early.not_before = rcgen::date_time_ymd(1970, 1, 1) + since_epoch() + HOUR;
+    assert_eq!(user(&plane, Some(&clients.sign(&early))).await, None, "not yet valid");
+
+    let server_only = with(alice(), |it| {
+        it.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    });
+    assert_eq!(user(&plane, Some(&clients.sign(&server_only))).await, None, "for servers only");
+
+    let stolen = Certified {
+        certificate: clients.sign(&alice()).certificate,
+        key: clients.sign(&client_params("mallory")).key,
+    };
+    assert_eq!(user(&plane, Some(&stolen)).await, None, "without its key");
+
+    let not_an_authority = clients.sign(&client_params("mallory"));
+    let key = KeyPair::from_pem(&not_an_authority.key).unwrap();
+    let issuer = rcgen::Issuer::new(client_params("mallory"), key);
+    let key = KeyPair::generate().unwrap();
+    let forged = alice().signed_by(&key, &issuer).unwrap().pem() + &not_an_authority.certificate;
+    let forged = Certified { certificate: forged, key: key.serialize_pem() };
+    assert_eq!(user(&plane, Some(&forged)).await, None, "signed by a user");
+
+    assert_eq!(user(&plane, None).await, Some(Err(403)), "others are served meanwhile");
+    plane.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_intermediate_authority_must_be_presented() {
+    let clients = TestAuthority::new("clients");
+    let plane = plane(&clients).await;
+    let intermediate = clients.intermediate("team");
+    let leaf = intermediate.sign(&client_params("alice"));
+    assert_eq!(user(&plane, Some(&leaf)).await, None, "alone");
+    let chain = Certified { certificate: leaf.certificate + &intermediate.certificate, ..leaf };
+    assert_eq!(user(&plane, Some(&chain)).await, Some(Ok("alice".to_owned())));
+    plane.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_certificate_without_a_name_has_no_rights() {
+    let clients = TestAuthority::new("clients");
+    let plane = plane(&clients).await;
+    let mut masters = client_params("");
+    masters.distinguished_name.push(DnType::OrganizationName, "system:masters");
+    assert_eq!(user(&plane, Some(&clients.sign(&masters))).await, Some(Err(403)));
+    plane.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_certificate_ends_on_an_open_connection() {
+    let clients = TestAuthority::new("clients");
+    let plane = plane(&clients).await;
+    let mut alice = client_params("alice");
+    alice.not_after = rcgen::date_time_ymd(1970, 1, 1) + since_epoch() + HOUR;
+    let mut connection = connect(&plane, Some(&clients.sign(&alice))).await.unwrap();
+    assert_eq!(connection.user().await, Some(Ok("alice".to_owned())));
+    plane.advance(2 * HOUR);
+    assert_eq!(connection.user().await, Some(Err(401)));
+    plane.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_remaining_lifetime_of_client_certificates_is_measured() {
+    let clients = TestAuthority::new("clients");
+    let plane = plane(&clients).await;
+    let mut alice = client_params("alice");
+    alice.not_after = rcgen::date_time_ymd(1970, 1, 1) + since_epoch() + HOUR;
+    user(&plane, Some(&clients.sign(&alice))).await.unwrap().unwrap();
+    let metrics = plane.get_as("/metrics", "*/*").await;
+    let metrics = String::from_utf8(metrics.bytes.to_vec()).unwrap();
+    let bucket = |limit: &str, count: u8| {
+        format!("apiserver_client_certificate_expiration_seconds_bucket{{le=\"{limit}\"}} {count}")
+    };
+    for line in [bucket("1800.0", 0), bucket("3600.0", 1)] {
+        assert!(metrics.contains(&line), "{line}");
+    }
+    plane.stop().await.unwrap();
+}
+
+/// The first seven bytes that the server sends after these.
+async fn answer(plane: &TestEnv, bytes: &[u8]) -> [u8; 7] {
+    let mut stream = TcpStream::connect(plane.server().address().unwrap()).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    let mut answer = [0; 7];
+    stream.read_exact(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn tls_1_1_is_refused() {
+    let plane = builder().start().await;
+    // A client hello of TLS 1.`minor - 1` with a cipher suite, a group and a signature algorithm that
+    // the server has.
+    let hello = |minor: u8| {
+        let mut hello = vec![0x16, 3, 1, 0, 63, 1, 0, 0, 59, 3, minor];
+        hello.extend([7; 32]);
+        hello.extend([0, 0, 2, 0xc0, 0x2b, 1, 0, 0, 16]);
+        hello.extend([0, 13, 0, 4, 0, 2, 4, 3, 0, 10, 0, 4, 0, 2, 0, 0x17]);
+        hello
+    };
+    assert_eq!(answer(&plane, &hello(3)).await[0], 22, "TLS 1.2: the handshake goes on");
+    let [kind, .., level, description] = answer(&plane, &hello(2)).await;
+    assert_eq!((kind, level, description), (21, 2, 70), "the alert protocol_version");
+    plane.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_lowest_version_can_be_1_3_and_cipher_suites_can_be_chosen() {
+    let connects = async |settings: TlsSettings, suite: Option<&str>| {
+        let plane = builder().config(|config| config.tls = settings).start().await;
+        let mut provider = rustls::crypto::ring::default_provider();
+        if let Some(suite) = suite {
+            provider.cipher_suites.retain(|it| format!("{:?}", it.suite()) == suite);
+        }
+        let config = rustls::ClientConfig::builder_with_provider(provider.into())
+            .with_protocol_versions(&[&TLS12])
+            .unwrap();
+        let mut roots = rustls::RootCertStore::empty();
+        let authority = plane.server().authority();
+        let authority = rustls::pki_types::pem::PemObject::from_pem_slice(authority.as_bytes());
+        roots.add(authority.unwrap()).unwrap();
+        let config = config.with_root_certificates(roots).with_no_client_auth();
+        let stream = TcpStream::connect(plane.server().address().unwrap()).await.unwrap();
+        let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
+        let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
+        let is_connected = connector.connect(name, stream).await.is_ok();
+        plane.stop().await.unwrap();
+        is_connected
+    };
+    let (aes, chacha) = (
+        "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    );
+    assert!(connects(TlsSettings::default(), None).await);
+    let min_version = "VersionTLS13".parse().unwrap();
+    assert!(!connects(TlsSettings { min_version, ..TlsSettings::default() }, None).await);
+    let only_aes =
+        || TlsSettings { cipher_suites: vec![aes.parse().unwrap()], ..TlsSettings::default() };
+    assert!(connects(only_aes(), Some(aes)).await);
+    assert!(!connects(only_aes(), Some(chacha)).await);
+}
