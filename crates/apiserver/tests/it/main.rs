@@ -51,6 +51,7 @@ mod admission_plugins;
 mod authentication;
 mod authorizers;
 mod permissions;
+mod attacks;
 mod audit;
 mod access_reviews;
 mod unreadable;
