@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use super::{APPLY_PATCH, PATCH_TYPES, SECRETS, code, grant, patch, plane};
+use super::{APPLY_PATCH, BINDINGS, PATCH_TYPES, SECRETS, code, grant, patch, plane};
 use crate::objects::CONFIG_MAPS;
 use machinery::{Value, json};
 use testenv::media_type::{JSON, MERGE_PATCH, TABLE};
@@ -186,6 +186,11 @@ async fn a_watch_of_one_namespace_sees_nothing_of_others_and_a_bookmark_nothing_
     plane.delete(&format!("{other}/s")).await;
     plane.create(SECRETS, &json!({"metadata": {"name": "own"}})).await;
     assert_eq!(watch.expect("ADDED").await["metadata"]["name"], "own");
+    // As in Kubernetes, a watch is authorized when it begins.
+    plane.delete(&format!("{BINDINGS}/watcher")).await;
+    assert_eq!(alice.get(&format!("{SECRETS}?{query}")).await.0, 403);
+    plane.create(SECRETS, &json!({"metadata": {"name": "later"}})).await;
+    assert_eq!(watch.expect("ADDED").await["metadata"]["name"], "later");
     plane.stop().await.unwrap();
 }
 
