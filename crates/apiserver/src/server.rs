@@ -3,6 +3,7 @@
 mod access;
 mod authorization;
 mod authority_rotation;
+mod error;
 mod follow_encryption;
 mod serving_tls;
 pub mod bootstrap;
@@ -20,14 +21,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
 use crate::admission;
-use crate::admission::{Admission, PluginSelectionError, Plugins};
+use crate::admission::{Admission, Plugins};
 use crate::audit;
 use crate::audit::Auditor;
 use crate::auth::authentication::Authenticator;
-use crate::auth::authentication::client_authorities;
-use crate::auth::authentication::oidc;
-use crate::auth::authentication::request_header;
-use crate::auth::authentication::service_account;
 use crate::auth::authentication::service_account::TokenSigner;
 use crate::auth::authorization::masters;
 use crate::auth::metrics::ClientCertificateMetrics;
@@ -35,10 +32,9 @@ use crate::cache::watch_cache::WatchCache;
 use crate::certificates;
 use crate::certificates::Authority;
 use crate::certificates::authority_files::AuthorityFiles;
-use crate::certificates::tls_settings::KeyPairError;
 use crate::chain::Chain;
 use crate::config::{Config, StoreConfig};
-use crate::encryption::{EncryptedStore, Encryption, EncryptionMetrics, config_file};
+use crate::encryption::{EncryptedStore, Encryption, EncryptionMetrics};
 use crate::extensions::aggregation;
 use crate::extensions::aggregation::Aggregation;
 use crate::extensions::crd;
@@ -53,22 +49,23 @@ use crate::outbound::Outbound;
 use crate::plane::Plane;
 use crate::plane::health_checks::{CheckScope, HealthCheck, HealthChecks, NamedCheck};
 use crate::rbac::rule_resolver::RuleResolver;
-use crate::registry::service_address::{InvalidServiceCidr, ServiceAddresses, ServiceAllocator};
+use crate::registry::service_address::{ServiceAddresses, ServiceAllocator};
 use crate::storage::Storage;
 use crate::storage::catalog::{Catalog, ServedResource};
 use crate::storage::conversion::ConversionMetrics;
 use crate::storage::hooks::Hooks;
 use crate::storage::service_resolver::ResolvedServices;
-use bootstrap::kubernetes_endpoints::InvalidAdvertiseAddress;
 use bootstrap::{kubernetes_endpoints, legacy_token_tracking};
 use keel::{Entropy, Offload, Tasks, UncleanStop};
-use kinds::runtime_config::{RuntimeConfig, RuntimeConfigError};
+use kinds::runtime_config::RuntimeConfig;
 use schema::PatternPool;
 use serving_tls::ServingTls;
 use signing_keys::SigningKeys;
 use store::{Embedded, Memory, Options, Store};
 use tls::Certified;
 use types::Resource;
+
+pub use error::Error;
 
 /// The time limit for the tasks of a plane to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
@@ -79,65 +76,6 @@ pub struct Server {
     address: Option<SocketAddr>,
     /// The store and the watch cache outlive the tasks that use them.
     store_tasks: Tasks,
-}
-
-/// The reason why a plane did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The cause explains what to do about the data directory.
-    #[error("cannot open the store")]
-    Store(#[from] store::Error),
-    /// See [`config_file::Error`].
-    #[error("cannot set up encryption at rest")]
-    Encryption(#[from] config_file::Error),
-    /// See [`certificates::Error`].
-    #[error("cannot set up certificates")]
-    Certificates(#[from] certificates::Error),
-    /// See [`service_account::Error`].
-    #[error("cannot set up service account tokens")]
-    Tokens(#[from] service_account::Error),
-    /// See [`request_header::Error`].
-    #[error("cannot accept authenticating proxies")]
-    RequestHeader(#[from] request_header::Error),
-    /// See [`oidc::Error`].
-    #[error("cannot accept tokens of other issuers")]
-    Oidc(#[from] oidc::Error),
-    /// See [`client_authorities::Error`].
-    #[error("cannot accept client certificates")]
-    ClientAuthorities(#[from] client_authorities::Error),
-    /// Name other files.
-    #[error("cannot use the serving certificate")]
-    ServingCertificate(#[from] KeyPairError),
-    /// Choose another address or port, or stop the process that uses it.
-    #[error("cannot listen on {address}")]
-    Bind {
-        /// The configured address.
-        address: SocketAddr,
-        /// The cause.
-        #[source]
-        source: std::io::Error,
-    },
-    /// See [`listen::Error`].
-    #[error("cannot serve TLS")]
-    Listen(#[from] listen::Error),
-    /// Choose another network.
-    #[error("cannot use the service network")]
-    ServiceCidr(#[from] InvalidServiceCidr),
-    /// Choose another file.
-    #[error("cannot record requests")]
-    Audit(#[from] audit::LogError),
-    /// Choose another address.
-    #[error("cannot advertise the address of the server")]
-    AdvertiseAddress(#[from] InvalidAdvertiseAddress),
-    /// Choose other plugins.
-    #[error("cannot use these admission plugins")]
-    Plugins(#[from] PluginSelectionError),
-    /// Choose other versions.
-    #[error("cannot use this runtime configuration")]
-    RuntimeConfig(#[from] RuntimeConfigError),
-    /// See [`bootstrap::Error`].
-    #[error("cannot prepare the plane")]
-    Bootstrap(#[from] bootstrap::Error),
 }
 
 impl Server {

@@ -16,9 +16,12 @@ use http::{HeaderValue, Response, StatusCode};
 use super::subresource::kind_of;
 use crate::admission;
 use crate::admission::{Attributes, Operation, OperationOptions};
+use crate::auth::authorization;
+use crate::auth::authorization::ResourceAttributes;
 use crate::endpoints::context::RequestContext;
 use crate::http::body::Body;
 use crate::http::response;
+use crate::request::Verb;
 use crate::request::options::{parse_int, parse_uint};
 use kinds::core::node::kubelet;
 use kinds::core::pod::container_name;
@@ -48,8 +51,32 @@ pub(crate) async fn connect(
             OperationOptions::None,
         );
         admission::admit_subresource(&attributes, &mut options).await?;
+        if matches!(subresource.name, "attach" | "exec" | "portforward") {
+            authorize_stream(cx).await?;
+        }
     }
     respond(cx, subresource.name)
+}
+
+/// Requires the permission to create the stream, whatever the method: a WebSocket begins with GET, so
+/// that a user who may only read pods and their subresources could run commands.
+///
+/// Upstream: registry/core/pod/rest `ensureAuthorizedForVerb`
+async fn authorize_stream(cx: &RequestContext) -> Result<(), Status> {
+    if cx.scope.verb == Verb::Create {
+        return Ok(());
+    }
+    let stream = ResourceAttributes::from(&cx.scope.path);
+    let creation =
+        authorization::Attributes::of_resource(&cx.scope.user, Verb::Create.as_str(), stream);
+    let decision = cx.plane.authorizers.decide(&creation).await;
+    if decision.is_allowed() {
+        return Ok(());
+    }
+    if let Some(error) = decision.evaluation_error() {
+        return Err(Status::unclassified(error));
+    }
+    Err(Status::forbidden(&cx.scope.group_resource(), &cx.scope.path.name, decision.reason()))
 }
 
 /// The query as an options object of the subresource's kind. Parameters that the kind does not have

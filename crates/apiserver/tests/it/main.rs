@@ -53,6 +53,7 @@ mod authentication;
 mod authorizers;
 mod authorization_config;
 mod permissions;
+mod attacks;
 mod audit;
 mod access_reviews;
 mod unreadable;
