@@ -11,8 +11,10 @@
 //! ```
 //!
 //! No event is lost silently. In the modes `blocking` and `blocking-strict`, the request waits until
-//! its event is stored; in the mode `batch`, an event that does not fit into the buffer is dropped,
-//! counted in `apiserver_audit_error_total` and logged. Buffers are emptied when the plane stops.
+//! its event is stored, at most until its deadline; in the mode `batch`, events are buffered. Events
+//! for which nobody waits any longer, such as those of clients that have left, are buffered in all
+//! modes. An event that does not fit into a buffer is dropped, counted in
+//! `apiserver_audit_error_total` and logged. Buffers are emptied when the plane stops.
 
 pub mod policy;
 mod event;
@@ -30,6 +32,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use prometheus_client::registry::Registry;
+use tokio::time::Instant;
 
 use backend::Backend;
 use keel::{Clock, Entropy, Tasks};
@@ -64,11 +67,9 @@ pub struct AuditSettings {
 /// Evaluates the policy and passes events to the backends.
 pub(crate) struct Auditor {
     policy: Arc<Policy>,
-    backends: Arc<[Backend]>,
+    backends: Vec<Backend>,
     metrics: AuditMetrics,
     clock: Clock,
-    /// The tasks of the backends, which stop after all requests.
-    tasks: Tasks,
 }
 
 impl Auditor {
@@ -94,42 +95,35 @@ impl Auditor {
         }
         Ok(Some(Arc::new(Self {
             policy: Arc::clone(policy),
-            backends: backends.into(),
+            backends,
             metrics,
             clock: clock.clone(),
-            tasks: tasks.clone(),
         })))
     }
 
     /// Passes an event to all backends. False if one failed and demands that the request fails.
-    async fn process(&self, event: &Bytes) -> bool {
+    ///
+    /// A backend for which the event has to wait gets it later, from a buffer, if the time is
+    /// `deadline` or if the future is dropped.
+    async fn process(&self, event: &Bytes, deadline: Option<Instant>) -> bool {
         self.metrics.events.inc();
         let mut is_stored = true;
-        for backend in self.backends.iter() {
+        // The file precedes the webhook, so that it has the event even if the future is dropped.
+        for backend in &self.backends {
             is_stored &= match backend.process_now(event) {
                 Some(is_stored) => is_stored,
-                None => backend.process(event).await,
+                None => backend.process(event, deadline).await,
             };
         }
         is_stored
     }
 
     /// Passes an event to all backends where nothing can wait for them.
-    fn process_detached(&self, event: Bytes) {
+    fn process_detached(&self, event: &Bytes) {
         self.metrics.events.inc();
-        let mut waits = false;
-        for backend in self.backends.iter() {
-            waits |= backend.process_now(&event).is_none();
+        for backend in &self.backends {
+            backend.process_detached(event);
         }
-        if !waits || tokio::runtime::Handle::try_current().is_err() {
-            return;
-        }
-        let backends = Arc::clone(&self.backends);
-        self.tasks.spawn("audit-event", async move {
-            for backend in backends.iter().filter(|it| it.waits()) {
-                backend.process(&event).await;
-            }
-        });
     }
 }
 

@@ -97,7 +97,9 @@ async fn respond(
     let filters = FilterState { writes, error_media_type, audit: audit.as_ref() };
     let result = chain(plane, peer, head, &mut body, received, filters).await;
     request_body::discard(body).await;
-    result.unwrap_or_else(|status| failure_response(&status, error_media_type, audit.as_ref()))
+    result.unwrap_or_else(|status| {
+        recorded(response::failure, &status, error_media_type, audit.as_ref())
+    })
 }
 
 /// The state of a request that the response filters share with the chain.
@@ -126,7 +128,7 @@ async fn chain(
     let _charge = account.as_ref().map(|it| it.charge(STREAM_OVERHEAD));
     let user = match effective_user(&plane, user, &head, info, audit).await {
         Ok(user) => user,
-        Err(status) => return Ok(forbidden_response(&status, error_media_type, audit)),
+        Err(status) => return Ok(recorded(response::forbidden, &status, error_media_type, audit)),
     };
     // The components of the plane have seats of their own.
     let schema = peer.connection.as_ref().and_then(|_| plane.flow_control.classify(&user, info));
@@ -141,8 +143,8 @@ async fn chain(
     };
     let result = identified.respond(plane, peer, head, body).await;
     let Some(schema) = schema else { return result };
-    let mut response =
-        result.unwrap_or_else(|status| failure_response(&status, error_media_type, audit));
+    let mut response = result
+        .unwrap_or_else(|status| recorded(response::failure, &status, error_media_type, audit));
     let headers = response.headers_mut();
     headers.insert(FLOW_SCHEMA_UID, schema.uid.clone());
     headers.insert(PRIORITY_LEVEL_UID, schema.level_uid.clone());
@@ -276,7 +278,7 @@ fn refusal(
 ) -> Response<Body> {
     let Some(error) = decision.evaluation_error() else {
         let status = forbidden(attributes, decision.reason());
-        return forbidden_response(&status, error_media_type, audit);
+        return recorded(response::forbidden, &status, error_media_type, audit);
     };
     tracing::warn!(error, "authorization failed");
     response::internal_error(&head.uri, error)
@@ -309,8 +311,9 @@ fn accepted_items(
     head.extensions.get().copied().filter(|_| peer.connection.is_none() && !is_recorded)
 }
 
-/// The response with a failure, which is also recorded.
-fn failure_response(
+/// Records a failure, and makes its response with `respond`.
+fn recorded(
+    respond: fn(&Status, MediaTypeOptions) -> Response<Body>,
     status: &Status,
     error_media_type: MediaTypeOptions,
     audit: Option<&Arc<AuditContext>>,
@@ -318,19 +321,7 @@ fn failure_response(
     if let Some(audit) = audit {
         audit.set_failure(status);
     }
-    response::failure(status, error_media_type)
-}
-
-/// The response with a refusal, which is also recorded.
-fn forbidden_response(
-    status: &Status,
-    error_media_type: MediaTypeOptions,
-    audit: Option<&Arc<AuditContext>>,
-) -> Response<Body> {
-    if let Some(audit) = audit {
-        audit.set_failure(status);
-    }
-    response::forbidden(status, error_media_type)
+    respond(status, error_media_type)
 }
 
 /// The user, and the audit context if the request is audited. None if the event of the request cannot

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::{Instant, timeout_at};
 
 use super::buffer::Buffer;
 use super::error_log::ErrorLog;
@@ -102,7 +103,35 @@ pub(super) struct Backend {
 
 enum Sink {
     Buffered(Buffer),
-    Direct { target: Arc<Target>, errors: Arc<ErrorLog> },
+    /// Requests wait for a write.
+    File {
+        log: LogBackend,
+        errors: Arc<ErrorLog>,
+    },
+    /// Requests wait for another server. `abandoned` has the events whose requests do not wait.
+    Server {
+        target: Arc<Target>,
+        errors: Arc<ErrorLog>,
+        abandoned: Buffer,
+    },
+}
+
+/// The limits of the buffer of events whose requests do not wait.
+const ABANDONED: BatchSettings =
+    BatchSettings { buffer_size: 10_000, max_size: 400, max_wait: Duration::ZERO, throttle: None };
+
+/// Hands an event to a buffer when it is dropped, unless the event is stored.
+struct Unfinished<'a> {
+    event: Option<&'a Bytes>,
+    buffer: &'a Buffer,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(event) = self.event {
+            self.buffer.add(event.clone());
+        }
+    }
 }
 
 impl Backend {
@@ -139,58 +168,68 @@ impl Backend {
         tasks: &Tasks,
         metrics: &AuditMetrics,
     ) -> Self {
-        let (target, errors) = (Arc::new(target), Arc::new(errors));
-        let sink = match delivery.mode {
-            Mode::Batch => {
-                let dropped = ErrorLog::new("buffered", metrics.errors_of("buffered"), clock);
-                Sink::Buffered(Buffer::start(
-                    &delivery.batch,
-                    target,
-                    errors,
-                    dropped,
-                    clock,
-                    tasks,
-                ))
+        let errors = Arc::new(errors);
+        let buffer = |settings: &BatchSettings, target: Arc<Target>| {
+            let dropped = ErrorLog::new("buffered", metrics.errors_of("buffered"), clock);
+            Buffer::start(settings, target, Arc::clone(&errors), dropped, clock, tasks)
+        };
+        let sink = match (delivery.mode, target) {
+            (Mode::Batch, target) => Sink::Buffered(buffer(&delivery.batch, Arc::new(target))),
+            (_, Target::Log(log)) => Sink::File { log, errors },
+            (_, target @ Target::Webhook(_)) => {
+                let target = Arc::new(target);
+                let abandoned = buffer(&ABANDONED, Arc::clone(&target));
+                Sink::Server { target, errors, abandoned }
             }
-            Mode::Blocking | Mode::BlockingStrict => Sink::Direct { target, errors },
         };
         Self { mode: delivery.mode, sink }
     }
 
-    /// Whether an event has to wait for another server.
-    pub(super) fn waits(&self) -> bool {
-        matches!(&self.sink, Sink::Direct { target, .. } if matches!(**target, Target::Webhook(_)))
-    }
-
-    /// Stores or buffers an event without waiting; None if it has to wait.
+    /// Stores or buffers an event without waiting; None if it has to wait for another server.
     ///
-    /// A write to a file is done here: it ends in memory of the operating system, in about a
-    /// microsecond.
+    /// A write to a file is done here, since it usually ends in memory of the operating system, in
+    /// about a microsecond. What may take longer, a rotation or a write to the standard output, is
+    /// announced to the runtime. A disk that is slower than the log grows delays requests.
     pub(super) fn process_now(&self, event: &Bytes) -> Option<bool> {
         match &self.sink {
             Sink::Buffered(buffer) => {
                 buffer.add(event.clone());
                 Some(true)
             }
-            Sink::Direct { target, errors } => match &**target {
-                Target::Log(log) => {
-                    Some(self.is_success(errors, log.write(std::slice::from_ref(event))))
-                }
-                Target::Webhook(_) => None,
-            },
+            Sink::File { log, errors } => {
+                Some(self.is_success(errors, log.write(std::slice::from_ref(event))))
+            }
+            Sink::Server { .. } => None,
         }
     }
 
     /// Stores an event. False if it failed and the request should fail.
-    pub(super) async fn process(&self, event: &Bytes) -> bool {
+    ///
+    /// The event is buffered if it is not stored until `deadline`, or if the future is dropped
+    /// before. Another server may get such an event twice: it does not tell whether it has read it.
+    pub(super) async fn process(&self, event: &Bytes, deadline: Option<Instant>) -> bool {
+        let Sink::Server { target, errors, abandoned } = &self.sink else {
+            return self.process_now(event).unwrap_or(true);
+        };
+        let mut unfinished = Unfinished { event: Some(event), buffer: abandoned };
+        let stored = target.store(std::slice::from_ref(event));
+        let stored = match deadline {
+            None => stored.await,
+            Some(deadline) => match timeout_at(deadline, stored).await {
+                Ok(stored) => stored,
+                Err(_) => return true,
+            },
+        };
+        unfinished.event = None;
+        self.is_success(errors, stored)
+    }
+
+    /// Stores or buffers an event for which nobody waits.
+    pub(super) fn process_detached(&self, event: &Bytes) {
         match &self.sink {
-            Sink::Buffered(buffer) => {
-                buffer.add(event.clone());
-                true
-            }
-            Sink::Direct { target, errors } => {
-                let stored = target.store(std::slice::from_ref(event)).await;
-                self.is_success(errors, stored)
+            Sink::Server { abandoned, .. } => abandoned.add(event.clone()),
+            Sink::Buffered(_) | Sink::File { .. } => {
+                self.process_now(event);
             }
         }
     }
@@ -204,5 +243,38 @@ impl Backend {
                 self.mode != Mode::BlockingStrict
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+    use crate::outbound::webhook_endpoint::WebhookEndpoint;
+
+    #[tokio::test]
+    async fn the_events_for_which_nobody_waits_are_limited_and_counted() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config");
+        let config = "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n\
+                      contexts: [{name: x, context: {cluster: c}}]\ncurrent-context: x\n";
+        std::fs::write(&path, config).unwrap();
+        let settings = WebhookSettings {
+            endpoint: WebhookEndpoint::read(&path).unwrap(),
+            initial_backoff: Duration::from_secs(1),
+            delivery: Delivery { mode: Mode::Blocking, ..Delivery::of_webhook() },
+        };
+        let (clock, tasks) = (Clock::system(), Tasks::new());
+        let mut registry = Registry::default();
+        let metrics = AuditMetrics::new(&mut registry);
+        let entropy = Entropy::seeded(1);
+        let backend = Backend::webhook(&settings, &clock, &entropy, &tasks, &metrics);
+        for _ in 0..ABANDONED.buffer_size + 5 {
+            backend.process_detached(&Bytes::from_static(b"{}\n"));
+        }
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        assert!(text.contains("{plugin=\"buffered\"} 5\n"), "{text}");
     }
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderValue};
 use http::request::Parts as Head;
 use http::{HeaderMap, Response};
+use tokio::time::Instant;
 
 use super::Auditor;
 use super::event::{self, Event};
@@ -73,7 +74,8 @@ impl AuditContext {
         client: &Client<'_>,
     ) -> Result<(), NotStored> {
         self.evaluate(user, info, client, true);
-        if self.record(Stage::RequestReceived).await {
+        // The deadline of the request ends this as well.
+        if self.record(Stage::RequestReceived, None).await {
             return Ok(());
         }
         self.auditor.metrics.rejected.inc();
@@ -181,10 +183,14 @@ impl AuditContext {
     }
 
     /// Records the response. If it is a stream, its end is recorded when the stream is dropped.
+    ///
+    /// The response waits until `deadline` at most. Upstream: the timeout filter is around the audit
+    /// filter, and closes the connection at the deadline; here the client gets the response.
     pub(crate) async fn finish(
         self: &Arc<Self>,
         mut response: Response<Body>,
         is_long_running: bool,
+        deadline: Instant,
     ) -> Response<Body> {
         let Some(config) = self.lock().config.filter(|it| it.level > Level::None) else {
             return response;
@@ -212,22 +218,23 @@ impl AuditContext {
             }
             state.is_unauthenticated
         };
+        // Exists before anything waits, since the client may leave at any time.
+        let end = (!is_unauthenticated).then(|| EndOfResponse(Some(Arc::clone(self))));
         if is_unauthenticated || is_long_running {
-            self.record(Stage::ResponseStarted).await;
+            self.record(Stage::ResponseStarted, Some(deadline)).await;
         }
-        if is_unauthenticated {
-            return response;
+        match end {
+            None => response,
+            Some(end) if is_stream => response.map(|body| body.with_guard(end)),
+            Some(end) => {
+                end.record(deadline).await;
+                response
+            }
         }
-        if is_stream {
-            let guard = EndOfStream(Arc::clone(self));
-            return response.map(|body| body.with_guard(guard));
-        }
-        self.record(Stage::ResponseComplete).await;
-        response
     }
 
-    /// Records a panic as the result of the request.
-    pub(crate) async fn finish_panic(&self, message: &str) {
+    /// Records a panic as the result of the request. The response waits until `deadline` at most.
+    pub(crate) async fn finish_panic(&self, message: &str, deadline: Instant) {
         if self.level() == Level::None {
             return;
         }
@@ -238,13 +245,13 @@ impl AuditContext {
             state.event.response_status = Some(event::status_of_failure(&status));
             state.is_finished = true;
         }
-        self.record(Stage::Panic).await;
+        self.record(Stage::Panic, Some(deadline)).await;
     }
 
     /// Records the event of a stage. False if it could not be stored and the request should fail.
-    async fn record(&self, stage: Stage) -> bool {
+    async fn record(&self, stage: Stage, deadline: Option<Instant>) -> bool {
         match self.encode(stage) {
-            Some(event) => self.auditor.process(&event).await,
+            Some(event) => self.auditor.process(&event, deadline).await,
             None => true,
         }
     }
@@ -280,18 +287,28 @@ impl Drop for AuditContext {
             state.event.response_status.get_or_insert_with(event::status_of_early_close);
         }
         if let Some(event) = self.encode(Stage::ResponseComplete) {
-            self.auditor.process_detached(event);
+            self.auditor.process_detached(&event);
         }
     }
 }
 
-/// Records the end of a stream when it is dropped.
-struct EndOfStream(Arc<AuditContext>);
+/// Records the end of a response when it is dropped, unless that is recorded.
+struct EndOfResponse(Option<Arc<AuditContext>>);
 
-impl Drop for EndOfStream {
+impl EndOfResponse {
+    /// Records the end now, and waits for it until `deadline`.
+    async fn record(mut self, deadline: Instant) {
+        if let Some(context) = self.0.take() {
+            context.record(Stage::ResponseComplete, Some(deadline)).await;
+        }
+    }
+}
+
+impl Drop for EndOfResponse {
     fn drop(&mut self) {
-        if let Some(event) = self.0.encode(Stage::ResponseComplete) {
-            self.0.auditor.process_detached(event);
+        let Some(context) = &self.0 else { return };
+        if let Some(event) = context.encode(Stage::ResponseComplete) {
+            context.auditor.process_detached(&event);
         }
     }
 }

@@ -68,7 +68,8 @@ impl LogBackend {
             }
         };
         let written = match &self.0 {
-            None => write_to_stdout(text),
+            // A pipe may be full for as long as nobody reads it.
+            None => keel::blocking(|| write_to_stdout(text)),
             Some(file) => file.lock().unwrap_or_else(PoisonError::into_inner).append(text),
         };
         written.map_err(|error| error.to_string())
@@ -103,7 +104,8 @@ impl RotatingFile {
         {
             keel::create_private_directory(directory)?;
         }
-        let max_size = if max_size == 0 { DEFAULT_MAX_SIZE } else { max_size } << 20;
+        let max_size = if max_size == 0 { DEFAULT_MAX_SIZE } else { max_size };
+        let max_size = max_size.saturating_mul(1 << 20);
         let file = open_for_append(&path)?;
         let size = file.metadata()?.len();
         let clock = clock.clone();
@@ -113,7 +115,7 @@ impl RotatingFile {
 
     fn append(&mut self, text: &[u8]) -> io::Result<()> {
         if self.size > 0 && self.size + text.len() as u64 > self.max_size {
-            self.rotate()?;
+            keel::blocking(|| self.rotate())?;
         }
         let file = match &mut self.file {
             Some(file) => file,
@@ -136,6 +138,7 @@ impl RotatingFile {
         }
     }
 
+    /// Begins a new file. This may take as long as the file system needs to remove large files.
     fn rotate(&mut self) -> io::Result<()> {
         let now = self.clock.now();
         self.file = None;
@@ -164,8 +167,8 @@ impl RotatingFile {
         if self.max_backups == 0 && self.max_age == 0 {
             return;
         }
-        let oldest =
-            now.seconds() - i64::try_from(self.max_age).unwrap_or(i64::MAX / 86_400) * 86_400;
+        let max_age = i64::try_from(self.max_age).unwrap_or(i64::MAX).saturating_mul(86_400);
+        let oldest = now.seconds().saturating_sub(max_age);
         for (index, (time, path)) in self.backups().into_iter().enumerate() {
             let is_too_many = self.max_backups > 0 && index >= self.max_backups;
             let is_too_old = self.max_age > 0 && time < oldest;
@@ -307,6 +310,27 @@ mod tests {
             log.write(&line(MEGABYTE)).unwrap();
         }
         assert_eq!(names(directory.path()).len(), 4);
+    }
+
+    #[test]
+    fn limits_that_are_too_large_to_count_are_no_limits() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit.log");
+        for huge in [1 << 44, i64::MAX as u64, u64::MAX] {
+            let mut settings = settings(&path, 0, huge);
+            let log = LogBackend::open(&settings, &clock()).unwrap();
+            let files = names(directory.path()).len();
+            for _ in 0..3 {
+                log.write(&line(MEGABYTE)).unwrap();
+            }
+            let kept = names(directory.path()).len();
+            assert!(kept >= files + 2, "no file is older than {huge} days");
+            settings.max_size = huge;
+            let log = LogBackend::open(&settings, &clock()).unwrap();
+            log.write(&line(MEGABYTE)).unwrap();
+            log.write(&line(10)).unwrap();
+            assert_eq!(names(directory.path()).len(), kept, "{huge} MB are not reached");
+        }
     }
 
     #[test]

@@ -96,15 +96,16 @@ impl ResponseFilters {
     /// Runs `work` and records the metrics of the response.
     async fn count(self, work: impl Future<Output = Response<Body>>) -> Response<Body> {
         let Self { plane, labels, started, timeout, in_flight, audit, is_long_running, .. } = self;
+        let deadline = started + timeout;
         let response = match with_timeout_and_recovery(timeout, work).await {
             Ok(response) => match audit {
-                Some(audit) => audit.finish(response, is_long_running).await,
+                Some(audit) => audit.finish(response, is_long_running, deadline).await,
                 None => response,
             },
             Err(PanicResponse { response, message }) => {
                 tracing::error!(?labels, "a request panicked");
                 if let Some(audit) = audit {
-                    audit.finish_panic(&message).await;
+                    audit.finish_panic(&message, deadline).await;
                 }
                 response
             }

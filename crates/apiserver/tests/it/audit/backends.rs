@@ -19,6 +19,9 @@ use testenv::TestEnv;
 const DELETIONS: &str =
     "- {level: Metadata, verbs: [delete], omitStages: [RequestReceived], users: [sampan-admin]}";
 
+/// The code of a request that is never answered.
+const HANGS: u16 = 0;
+
 /// A server that receives events.
 struct Receiver {
     https: Https,
@@ -38,7 +41,12 @@ impl Receiver {
             let mut lists = received.lock().unwrap();
             let code = code(lists.len());
             lists.push(serde_json::from_slice(request.body()).unwrap());
-            std::future::ready(Response::builder().status(code).body(Bytes::new()).unwrap())
+            async move {
+                if code == HANGS {
+                    std::future::pending::<()>().await;
+                }
+                Response::builder().status(code).body(Bytes::new()).unwrap()
+            }
         })
         .await;
         Self { https, lists, headers }
@@ -63,6 +71,13 @@ impl Receiver {
             delivery,
         };
         AuditSettings { policy: policy(DELETIONS), log: None, webhook: Some(webhook) }
+    }
+
+    /// The stages of all events, in the order of their lists.
+    fn stages(&self) -> Vec<String> {
+        let lists = self.lists.lock().unwrap();
+        let events = lists.iter().flat_map(|it| it["items"].as_array().unwrap());
+        events.map(|it| it["stage"].as_str().unwrap().to_owned()).collect()
     }
 
     /// The number of events in each list.
@@ -201,6 +216,64 @@ async fn only_the_strict_mode_rejects_requests_without_events() {
         assert_eq!(rejected, u64::from(mode == Mode::BlockingStrict));
         assert!(metric(&plane, "apiserver_audit_error_total{plugin=\"webhook\"}").await > 0);
     }
+}
+
+/// A plane whose requests wait for `receiver`, and which records all stages of deletions and watches.
+async fn waiting_plane(receiver: &Receiver) -> TestEnv {
+    let mut settings = receiver.settings(blocking(Mode::Blocking));
+    settings.policy = policy("- {level: Metadata, verbs: [delete, watch], users: [sampan-admin]}");
+    TestEnv::builder().config(|it| it.audit = Some(settings)).start().await
+}
+
+/// Sends a request, and leaves when `receiver` has got its `nth` list, from 0.
+async fn leave(receiver: &Receiver, nth: usize, request: impl Future) {
+    let expected = vec![1; nth + 1];
+    tokio::select! {
+        _ = request => panic!("the request did not wait for its event"),
+        () = receiver.until_sizes(&expected) => {}
+    }
+}
+
+/// Waits for the stages that `receiver` has got.
+async fn until_stages(receiver: &Receiver, expected: &[&str]) {
+    let wait = async {
+        while receiver.stages() != expected {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(20), wait).await;
+    assert!(waited.is_ok(), "{:?} instead of {expected:?}", receiver.stages());
+}
+
+#[tokio::test]
+async fn the_events_of_a_client_that_leaves_reach_a_webhook_that_hangs_for_a_while() {
+    let (received, started, complete) = ("RequestReceived", "ResponseStarted", "ResponseComplete");
+    // The client leaves at the nth list.
+    for (hanging, expected) in [
+        (0, [received, received, complete].as_slice()),
+        (1, [received, complete, complete].as_slice()),
+    ] {
+        let receiver = Receiver::start(move |nth| if nth == hanging { HANGS } else { 200 }).await;
+        let plane = waiting_plane(&receiver).await;
+        leave(&receiver, hanging, delete(&plane, "a")).await;
+        until_stages(&receiver, expected).await;
+    }
+    let receiver = Receiver::start(|nth| if nth == 1 { HANGS } else { 200 }).await;
+    let plane = waiting_plane(&receiver).await;
+    let uri = format!("{CONFIG_MAPS}?watch=true");
+    leave(&receiver, 1, plane.watch(&uri)).await;
+    until_stages(&receiver, &[received, started, started, complete]).await;
+}
+
+#[tokio::test]
+async fn a_response_waits_for_a_webhook_until_the_deadline_of_the_request() {
+    let receiver = Receiver::start(|nth| if nth == 0 { HANGS } else { 200 }).await;
+    let settings = receiver.settings(blocking(Mode::Blocking));
+    let plane = TestEnv::builder().config(|it| it.audit = Some(settings)).start().await;
+    let uri = format!("{CONFIG_MAPS}/a?timeout=1s");
+    let response = tokio::time::timeout(Duration::from_secs(20), plane.delete(&uri)).await;
+    assert_eq!(response.unwrap().0, 404, "the response itself was in time");
+    until_stages(&receiver, &["ResponseComplete", "ResponseComplete"]).await;
 }
 
 #[tokio::test]
