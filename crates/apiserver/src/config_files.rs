@@ -1,0 +1,3 @@
+//! The configuration files of users: they are decoded strictly.
+
+pub(crate) mod strict_decoding;
