@@ -32,6 +32,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "outbound",
             "metrics",
             "certificates",
+            "config_files",
         ],
     ),
     ("listen", &["in_process", "config", "flow_control", "auth", "http", "certificates"]),
@@ -110,15 +111,16 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("storage", &["cache", "encryption", "outbound", "metrics", "http"]),
     ("cache", &["encryption"]),
     ("config", &["encryption", "audit", "flow_control", "auth", "outbound", "certificates"]),
-    ("encryption", &["metrics"]),
+    ("encryption", &["metrics", "config_files"]),
     ("audit", &["auth", "outbound", "metrics", "http", "request"]),
     ("flow_control", &["auth", "metrics", "request"]),
-    ("auth", &["outbound", "metrics", "http", "request"]),
+    ("auth", &["outbound", "metrics", "http", "request", "config_files"]),
     ("outbound", &[]),
     ("metrics", &["http", "request"]),
     ("http", &["request"]),
     ("request", &[]),
     ("certificates", &[]),
+    ("config_files", &[]),
 ];
 
 type Edges = BTreeMap<String, BTreeSet<String>>;

@@ -5,4 +5,3 @@ pub mod impersonation;
 pub mod authorization;
 pub(crate) mod metrics;
 mod answer_cache;
-mod config_file;

@@ -92,7 +92,7 @@ impl Authority {
 
     /// The authority in `directory`, which is created at the first start.
     pub fn open(directory: &Path, now: Timestamp) -> Result<Self, Error> {
-        AuthorityFiles::new(directory).open(now)
+        Ok(AuthorityFiles::new(directory).open(now)?.authority)
     }
 
     /// The authority's certificate, which clients trust, in PEM.

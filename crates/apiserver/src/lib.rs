@@ -25,6 +25,7 @@ mod metrics;
 pub mod http;
 pub mod request;
 pub mod certificates;
+mod config_files;
 
 pub use auth::authentication::anonymous::Anonymous;
 pub use config::{AuthorizerConfig, Config, StoreConfig, Timeouts};

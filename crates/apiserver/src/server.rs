@@ -31,7 +31,7 @@ use crate::auth::metrics::ClientCertificateMetrics;
 use crate::cache::watch_cache::WatchCache;
 use crate::certificates;
 use crate::certificates::Authority;
-use crate::certificates::authority_files::AuthorityFiles;
+use crate::certificates::authority_files::{AuthorityFiles, Opened};
 use crate::chain::Chain;
 use crate::config::{Config, StoreConfig};
 use crate::encryption::{EncryptedStore, Encryption, EncryptionMetrics};
@@ -286,8 +286,8 @@ const STORE_DIRECTORY: &str = "store";
 /// The signing keys of a plane.
 struct Keys {
     authority: Authority,
-    /// The files of the authority; None if it is in memory only.
-    files: Option<AuthorityFiles>,
+    /// The files of the authority and their content; None if it is in memory only.
+    files: Option<(AuthorityFiles, String)>,
     signer: TokenSigner,
 }
 
@@ -310,9 +310,10 @@ fn open_store(config: &Config, tasks: &Tasks) -> Result<Arc<dyn Store>, Error> {
 fn open_keys(config: &Config) -> Result<Keys, Error> {
     let StoreConfig::Embedded(directory) = &config.store else { return generate_keys(config) };
     let directory = directory.join("pki");
-    let authority = Authority::open(&directory, config.clock.now())?;
+    let files = AuthorityFiles::new(&directory);
+    let Opened { authority, content } = files.open(config.clock.now())?;
     let signer = TokenSigner::open(&directory, config.service_accounts.clone())?;
-    Ok(Keys { authority, files: Some(AuthorityFiles::new(&directory)), signer })
+    Ok(Keys { authority, files: Some((files, content)), signer })
 }
 
 fn generate_keys(config: &Config) -> Result<Keys, Error> {

@@ -27,6 +27,14 @@ pub struct AuthorityFiles {
     directory: PathBuf,
 }
 
+/// An authority, and what it was read from.
+pub(crate) struct Opened {
+    /// The authority.
+    pub authority: Authority,
+    /// The content of `ca.crt` at that time.
+    pub content: String,
+}
+
 impl AuthorityFiles {
     /// The files in this directory.
     pub fn new(directory: &Path) -> Self {
@@ -56,7 +64,7 @@ impl AuthorityFiles {
 
     /// The authority, which is created if there is none. The key is written first: a key without a
     /// certificate has not been used yet.
-    pub(crate) fn open(&self, now: Timestamp) -> Result<Authority, Error> {
+    pub(crate) fn open(&self, now: Timestamp) -> Result<Opened, Error> {
         create_private_directory(&self.directory).map_err(failed(&self.directory))?;
         match (self.content()?, read(&self.key())?) {
             (Some(certificate), Some(key)) => self.load(Certified { certificate, key }, now),
@@ -69,7 +77,7 @@ impl AuthorityFiles {
                 let Certified { certificate, key } = authority.signing.to_pem();
                 write(&self.key(), &key)?;
                 write(&self.certificate(), &certificate)?;
-                Ok(authority)
+                Ok(Opened { authority, content: certificate })
             }
         }
     }
@@ -80,7 +88,7 @@ impl AuthorityFiles {
         if self.content()?.is_none() {
             return Err(unusable(&self.certificate(), "is missing"));
         }
-        let old = self.open(now)?;
+        let old = self.open(now)?.authority;
         let new = Authority::new(now)?;
         let cross_signed = old.signing.cross_sign(&new.signing, now)? + &old.cross_signed;
         let bundle = format!("{}{}", new.bundle, old.bundle);
@@ -111,14 +119,15 @@ impl AuthorityFiles {
     }
 
     /// Loads the authority with this key, whose certificate is the first of several.
-    fn load(&self, mut stored: Certified, now: Timestamp) -> Result<Authority, Error> {
+    fn load(&self, mut stored: Certified, now: Timestamp) -> Result<Opened, Error> {
         if !stored.has_matching_key()
             && let Some(next) = self.matching_next(&stored.key)?
         {
             stored.certificate = next;
         }
         let bundle = valid_certificates(&stored.certificate, now, Keep::First);
-        let pair = Certified { certificate: stored.certificate, key: stored.key };
+        let certificate = first_certificate(&stored.certificate);
+        let pair = Certified { certificate, key: stored.key };
         let signing = tls::Authority::from_pem(&pair).map_err(|error| match error {
             LoadError::Key(error) => unusable(&self.key(), &describe_damage(&pair.key, &error)),
             LoadError::Certificate(error) => {
@@ -131,7 +140,8 @@ impl AuthorityFiles {
         })?;
         let cross_signed = read(&self.cross_signed())?.unwrap_or_default();
         let cross_signed = valid_certificates(&cross_signed, now, Keep::Valid);
-        Ok(Authority { signing, bundle, cross_signed })
+        let authority = Authority { signing, bundle, cross_signed };
+        Ok(Opened { authority, content: stored.certificate })
     }
 }
 
@@ -144,9 +154,19 @@ enum Keep {
     Valid,
 }
 
+/// The last line of a certificate in PEM.
+const END: &str = "-----END CERTIFICATE-----";
+
+/// The first certificate of a text in PEM; the whole text if it has none.
+fn first_certificate(text: &str) -> String {
+    match text.split_once(END) {
+        Some((first, _)) => format!("{first}{END}\n"),
+        None => text.to_owned(),
+    }
+}
+
 /// The certificates of a text in PEM that have not ended.
 fn valid_certificates(text: &str, now: Timestamp, keep: Keep) -> String {
-    const END: &str = "-----END CERTIFICATE-----";
     let is_valid = |block: &str| {
         parse_x509_pem(block.as_bytes()).is_ok_and(|(_, pem)| {
             let parsed = pem.parse_x509();
@@ -253,10 +273,10 @@ mod tests {
         let files = AuthorityFiles::new(directory.path());
         let now = Clock::system().now();
         assert!(files.rotate(now).is_err(), "there is no authority");
-        let first = files.open(now).unwrap();
+        let first = files.open(now).unwrap().authority;
         let second = files.rotate(now).unwrap();
         assert_ne!(first.certificate(), second.certificate());
-        let opened = files.open(now).unwrap();
+        let opened = files.open(now).unwrap().authority;
         assert_eq!(opened.certificate(), second.certificate());
         assert_eq!(opened.bundle(), format!("{}{}", second.certificate(), first.certificate()));
         let serving = opened.serving(&["a.example"], &[], now).unwrap();
@@ -274,7 +294,7 @@ mod tests {
         let now = Clock::system().now();
         files.open(now - super::super::AUTHORITY_LIFETIME).unwrap();
         files.rotate(now).unwrap();
-        let later = files.open(now + std::time::Duration::from_hours(1)).unwrap();
+        let later = files.open(now + std::time::Duration::from_hours(1)).unwrap().authority;
         assert_eq!(later.bundle(), later.certificate());
         assert_eq!(later.cross_signed, "");
     }
@@ -284,19 +304,38 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let files = AuthorityFiles::new(directory.path());
         let now = Clock::system().now();
-        let first = files.open(now).unwrap();
+        let first = files.open(now).unwrap().authority;
         let old_certificate = fs::read(files.certificate()).unwrap();
         let old_key = fs::read(files.key()).unwrap();
         let second = files.rotate(now).unwrap();
         fs::rename(files.certificate(), files.next()).unwrap();
         fs::write(files.certificate(), &old_certificate).unwrap();
-        assert_eq!(files.open(now).unwrap().certificate(), second.certificate());
+        assert_eq!(files.open(now).unwrap().authority.certificate(), second.certificate());
         assert!(!files.next().exists());
 
         fs::rename(files.certificate(), files.next()).unwrap();
         fs::write(files.certificate(), &old_certificate).unwrap();
         fs::write(files.key(), &old_key).unwrap();
-        assert_eq!(files.open(now).unwrap().certificate(), first.certificate());
+        assert_eq!(files.open(now).unwrap().authority.certificate(), first.certificate());
+    }
+
+    #[test]
+    fn the_content_of_an_opened_authority_is_that_before_a_later_rotation() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = AuthorityFiles::new(directory.path());
+        let now = Clock::system().now();
+        for _ in 0..3 {
+            let Opened { authority, content } = files.open(now).unwrap();
+            assert_eq!(files.content().unwrap().as_ref(), Some(&content));
+            files.rotate(now).unwrap();
+            assert!(content.starts_with(authority.certificate()));
+            assert_ne!(files.content().unwrap(), Some(content));
+        }
+        // An interrupted rotation: the content is that of `ca-next.crt`.
+        fs::rename(files.certificate(), files.next()).unwrap();
+        let Opened { authority, content } = files.open(now).unwrap();
+        assert!(content.starts_with(authority.certificate()));
+        assert_eq!(files.content().unwrap(), Some(content));
     }
 
     #[cfg(unix)]

@@ -120,6 +120,12 @@ impl KeyPairFiles {
         }
     }
 
+    /// Whether one of the files is missing.
+    pub(crate) fn are_missing(&self) -> bool {
+        let is_missing = |path: &Path| path.try_exists().is_ok_and(|exists| !exists);
+        is_missing(&self.certificate) || is_missing(&self.key)
+    }
+
     /// Writes both files, which only their owner may read. The directory is created.
     pub(crate) fn write(&self, certified: &Certified) -> Result<(), super::Error> {
         let failed = |path: &Path| {

@@ -15,9 +15,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::ciphers::{AesCbc, Cipher, Gcm, Secretbox};
+use crate::config_files::strict_decoding;
 use fields::Fields;
 use machinery::field_path::quote;
-use machinery::{ErrorList, GroupResource, Path, Value, codec, go_duration};
+use machinery::{ErrorList, GroupResource, Path, Value, go_duration};
 
 /// The default of `timeout` of a plugin.
 const PLUGIN_TIMEOUT: Duration = Duration::from_secs(3);
@@ -109,8 +110,8 @@ pub(super) fn warn_about_mode(_: &FilePath) {}
 
 /// The rules of a file, or what is wrong with it.
 pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Rule>, String> {
-    let decoded = codec::yaml::decode(bytes).map_err(|it| it.to_string())?;
-    let mut unknown = Vec::new();
+    let decoded = strict_decoding::decode_secret(bytes)?;
+    let mut unknown = decoded.strict_errors();
     let mut errors = ErrorList::new();
     let root = Fields::new(&decoded.value, String::new());
     let (version, kind) = (root.text("apiVersion"), root.text("kind"));
@@ -134,9 +135,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Rule>, String> {
         .enumerate()
         .map(|(index, rule)| parser.rule(rule, &path.index(index)))
         .collect();
-    if !parser.unknown.is_empty() {
-        return Err(format!("strict decoding error: {}", parser.unknown.join(", ")));
-    }
+    strict_decoding::refuse(&parser.unknown)?;
     if !parser.errors.is_empty() {
         return Err(parser.errors.summary());
     }
@@ -145,7 +144,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Rule>, String> {
 
 /// Collects the errors of a file.
 struct Parser {
-    /// Fields that do not exist or have another type.
+    /// Fields that are repeated, do not exist or have another type.
     unknown: Vec<String>,
     errors: ErrorList,
     /// The names of the plugins so far.

@@ -1,12 +1,12 @@
 //! [`Encryption`]: the encryption at rest of a plane, which follows its file of settings.
 //!
-//! With [`EncryptionSettings::reloads`], the file is read every ten seconds. A changed file takes
+//! With [`EncryptionSettings::reloads`], the file is [followed](Followed). A changed file takes
 //! effect if it is valid and its plugins are healthy; otherwise the old providers remain, which is
 //! logged and counted. Upstream: server/options/encryptionconfig/controller, which reads it every
 //! minute.
 
+use std::mem;
 use std::sync::Arc;
-use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
@@ -20,20 +20,18 @@ use super::encrypted_store::{EncryptedStore, ValueCodec};
 use super::kms::KmsProvider;
 use super::storage_prefixes::StoragePrefixes;
 use super::transformers::Transformers;
+use crate::config_files::followed::Followed;
 use crate::metrics::Counter;
 use keel::{Clock, Entropy, Tasks, message_with_causes};
 use store::Store;
 use types::Resource;
-
-/// The interval at which the file is read.
-const INTERVAL: Duration = Duration::from_secs(10);
 
 /// See the [module documentation](self).
 pub(crate) struct Encryption {
     settings: Option<EncryptionSettings>,
     codec: Arc<ValueCodec>,
     services: Services,
-    /// The hash of the file whose providers are in use.
+    /// The hash of the file at the start.
     loaded: Vec<u8>,
 }
 
@@ -98,50 +96,52 @@ impl Encryption {
     }
 
     /// Follows the file until the plane stops.
-    pub(crate) async fn follow_file(mut self, metrics: EncryptionMetrics) {
-        let Some(settings) = self.settings.take_if(|it| it.reloads) else { return };
-        let stop = self.services.tasks.shutdown();
-        tokio::pin!(stop);
-        let mut logged = None;
+    pub(crate) async fn follow_file(self, metrics: EncryptionMetrics) {
+        let Some(settings) = self.settings.as_ref().filter(|it| it.reloads) else { return };
+        let Services { clock, tasks, .. } = &self.services;
+        let name = "configuration of encryption";
+        let mut followed = Followed::new(name, clock, tasks, Some(self.loaded.clone()));
+        let mut bytes = Vec::new();
         loop {
-            tokio::select! {
-                () = self.services.clock.sleep(INTERVAL) => {}
-                () = &mut stop => return,
-            }
-            let (status, error) = match self.reload(&settings).await {
-                Ok(false) => continue,
-                Ok(true) => {
-                    tracing::info!(path = %settings.path.display(), "encryption providers were reloaded");
-                    ("success", None)
-                }
-                Err(error) => ("failure", Some(message_with_causes(&error))),
+            let read = || {
+                bytes = config_file::read(&settings.path)?;
+                Ok::<_, Error>(Some(hash(&bytes)))
             };
-            metrics.reloads.get_or_create(&ReloadLabels { status }).inc();
-            // A file that remains invalid is logged once.
-            if let Some(error) = error.as_ref().filter(|_| error != logged) {
-                tracing::error!(error, "the encryption providers remain as they were");
+            let Some(change) = followed.changed(read).await else { return };
+            let bytes = mem::take(&mut bytes);
+            let Ok(hash) = change else {
+                metrics.count_reload(false);
+                continue;
+            };
+            let result = match load(settings, &bytes, &self.services) {
+                Ok(transformers) => self.replace(transformers).await,
+                Err(error) => {
+                    metrics.count_reload(false);
+                    followed.fail(message_with_causes(&error));
+                    followed.settle(hash);
+                    continue;
+                }
+            };
+            metrics.count_reload(result.is_ok());
+            match result {
+                Ok(()) => {
+                    followed.settle(hash);
+                    tracing::info!(path = %settings.path.display(), "encryption providers were reloaded");
+                }
+                Err(error) => drop(followed.fail(error)),
             }
-            logged = error;
         }
     }
 
-    /// Reads the file, and replaces the providers if it has changed.
-    async fn reload(&mut self, settings: &EncryptionSettings) -> Result<bool, Error> {
-        let bytes = config_file::read(&settings.path)?;
-        let hash = hash(&bytes);
-        if hash == self.loaded {
-            return Ok(false);
-        }
-        let transformers = load(settings, &bytes, &self.services)?;
+    /// Replaces the providers, unless a new plugin is not healthy.
+    async fn replace(&self, transformers: Transformers) -> Result<(), String> {
         for plugin in &transformers.plugins {
             plugin.update_status().await;
         }
-        check_plugins(&transformers.plugins)
-            .map_err(|why| Error::Invalid { path: settings.path.clone(), why })?;
+        check_plugins(&transformers.plugins)?;
         self.codec.replace(transformers);
-        self.loaded = hash;
         self.services.changed.send_replace(());
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -197,5 +197,10 @@ impl EncryptionMetrics {
             reloads.clone(),
         );
         Self { reloads }
+    }
+
+    fn count_reload(&self, succeeded: bool) {
+        let status = if succeeded { "success" } else { "failure" };
+        self.reloads.get_or_create(&ReloadLabels { status }).inc();
     }
 }

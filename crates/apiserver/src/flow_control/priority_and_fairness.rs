@@ -8,7 +8,7 @@
 //! The configuration follows the stored objects ([`PriorityAndFairness::configure`]). The mandatory
 //! schemas and levels are in effect even if their objects are missing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -140,6 +140,13 @@ pub(crate) struct FlowSchema {
     metrics: SchemaMetrics,
 }
 
+impl FlowSchema {
+    /// The names of the schema and of its level, by which its metrics are labelled.
+    fn series(&self) -> (&str, &str) {
+        (&self.name, &self.spec.priority_level_configuration.name)
+    }
+}
+
 #[derive(Debug)]
 struct PriorityLevel {
     /// None if the level is exempt.
@@ -215,7 +222,8 @@ impl PriorityAndFairness {
         let next = self.configure_levels(&levels, &configured);
         let schemas = self.configure_schemas(schemas, &levels, &next);
         // Before levels are removed, so that new requests do not find them.
-        self.schemas.store(Arc::new(schemas));
+        let before = self.schemas.swap(Arc::new(schemas));
+        self.remove_series(&before);
         for (name, level) in configured.iter().filter(|(name, _)| !next.contains_key(*name)) {
             self.metrics.remove_limits(name);
             if let Some(id) = level.id {
@@ -223,6 +231,17 @@ impl PriorityAndFairness {
             }
         }
         *configured = next;
+    }
+
+    /// Removes the series of former schemas that are not in effect any more.
+    fn remove_series(&self, before: &[Arc<FlowSchema>]) {
+        let schemas = self.schemas.load();
+        let present: BTreeSet<_> = schemas.iter().map(|it| it.series()).collect();
+        for (schema, level) in before.iter().map(|it| it.series()) {
+            if !present.contains(&(schema, level)) {
+                self.metrics.remove(schema, level);
+            }
+        }
     }
 
     fn configure_levels(

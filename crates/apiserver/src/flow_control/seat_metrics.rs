@@ -13,6 +13,11 @@ use crate::metrics::Counter;
 const WAIT_BUCKETS: [f64; 13] =
     [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
 
+/// The reasons of refusals.
+const QUEUE_FULL: &str = "queue-full";
+const CONCURRENCY_LIMIT: &str = "concurrency-limit";
+const TIME_OUT: &str = "time-out";
+
 /// All series.
 #[derive(Debug)]
 pub(super) struct SeatMetrics {
@@ -159,9 +164,28 @@ impl SeatMetrics {
             seats: self.seats.get_or_create_owned(&labels),
             executed_waits: waits("true"),
             refused_waits: waits("false"),
-            queue_full: rejected("queue-full"),
-            concurrency_limit: rejected("concurrency-limit"),
-            time_out: rejected("time-out"),
+            queue_full: rejected(QUEUE_FULL),
+            concurrency_limit: rejected(CONCURRENCY_LIMIT),
+            time_out: rejected(TIME_OUT),
+        }
+    }
+
+    /// Removes the series of a flow schema that was deleted, or has another priority level. Requests
+    /// that it still has count for no series.
+    pub(super) fn remove(&self, schema: &str, level: &str) {
+        let (flow_schema, priority_level) = (schema.to_owned(), level.to_owned());
+        for reason in [QUEUE_FULL, CONCURRENCY_LIMIT, TIME_OUT] {
+            let (flow_schema, priority_level) = (flow_schema.clone(), priority_level.clone());
+            self.rejected.remove(&RejectionLabels { flow_schema, priority_level, reason });
+        }
+        for execute in ["true", "false"] {
+            let (flow_schema, priority_level) = (flow_schema.clone(), priority_level.clone());
+            self.waits.remove(&WaitLabels { execute, flow_schema, priority_level });
+        }
+        let labels = SchemaLabels { flow_schema, priority_level };
+        self.dispatched.remove(&labels);
+        for gauges in [&self.waiting, &self.executing, &self.seats] {
+            gauges.remove(&labels);
         }
     }
 

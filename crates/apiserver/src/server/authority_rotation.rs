@@ -5,18 +5,16 @@
 //! certificate is issued again by [`ServingTls`](super::serving_tls::ServingTls).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::certificates;
-use crate::certificates::authority_files::AuthorityFiles;
+use crate::certificates::authority_files::{AuthorityFiles, Opened};
 use crate::certificates::{Authority, LEAF_LIFETIME};
+use crate::config_files::followed::{Followed, INTERVAL};
 use crate::extensions::aggregation;
 use crate::plane::Plane;
+use crate::storage::Storage;
 use keel::{Timestamp, blocking, message_with_causes};
 use tls::Identity;
-
-/// The interval at which the files are read.
-const INTERVAL: Duration = Duration::from_secs(5);
 
 /// The client certificate for aggregated servers.
 pub(super) fn front_proxy(
@@ -27,65 +25,51 @@ pub(super) fn front_proxy(
     Ok(Identity { certificate: issued.certificate.into(), key: issued.key.into() })
 }
 
-/// Follows the files until the plane stops. A plane in memory has none.
-pub(super) async fn run(plane: Arc<Plane>, files: Option<AuthorityFiles>) {
-    let clock = plane.storage.clock.clone();
-    let stop = plane.storage.tasks.shutdown();
-    tokio::pin!(stop);
-    let interval = if files.is_some() { INTERVAL } else { LEAF_LIFETIME / 3 };
+/// Follows the files, which have had this content, until the plane stops. A plane in memory has none.
+pub(super) async fn run(plane: Arc<Plane>, files: Option<(AuthorityFiles, String)>) {
+    let Storage { clock, tasks, .. } = &*plane.storage;
+    let (files, content) = files.unzip();
+    let mut followed = Followed::new("certificate authority", clock, tasks, content);
     let mut renewal = clock.now() + LEAF_LIFETIME * 2 / 3;
-    let mut content = files.as_ref().and_then(|it| it.content().ok().flatten());
-    // An error that persists is logged once.
-    let mut logged = None;
     loop {
-        tokio::select! {
-            () = clock.sleep(interval) => {}
-            () = &mut stop => return,
-        }
+        // A missing file is not replaced while the plane runs.
+        let read = || files.as_ref().map_or(Ok(None), AuthorityFiles::content);
+        let change = tokio::select! {
+            change = followed.changed(read) => match change {
+                Some(change) => Some(change),
+                None => return,
+            },
+            () = clock.sleep_until(renewal) => None,
+        };
         let now = clock.now();
-        let mut is_new = false;
-        if let Some(files) = &files {
-            match blocking(|| reload(files, &mut content, now)) {
-                Ok(None) => logged = None,
-                Ok(Some(authority)) => {
+        if let (Some(change), Some(files)) = (change, &files) {
+            if change.is_err() {
+                continue;
+            }
+            match blocking(|| files.open(now)) {
+                Ok(Opened { authority, content }) => {
                     tracing::info!("the certificate authority was replaced");
                     plane.root_bundle.send_replace(authority.bundle().to_owned());
                     plane.authority.store(Arc::new(authority));
-                    (is_new, logged) = (true, None);
+                    // Not what was read before: the files may have been replaced in between.
+                    followed.settle(content);
                 }
                 Err(error) => {
-                    let error = message_with_causes(&error);
-                    if logged.as_ref() != Some(&error) {
-                        tracing::error!(error, "the previous certificate authority stays");
-                        logged = Some(error);
-                    }
+                    followed.fail(message_with_causes(&error));
+                    continue;
                 }
             }
         }
-        if is_new || now >= renewal {
-            match front_proxy(&plane.authority.load(), now) {
+        renewal = now
+            + match front_proxy(&plane.authority.load(), now) {
                 Ok(identity) => {
                     plane.aggregation.set_identity(identity);
-                    renewal = now + LEAF_LIFETIME * 2 / 3;
+                    LEAF_LIFETIME * 2 / 3
                 }
-                Err(error) => tracing::error!(%error, "cannot renew a client certificate"),
-            }
-        }
+                Err(error) => {
+                    tracing::error!(%error, "cannot renew a client certificate");
+                    INTERVAL
+                }
+            };
     }
-}
-
-/// The authority, if its files have changed; their content is then stored in `content`. A missing file
-/// is not replaced while the plane runs.
-fn reload(
-    files: &AuthorityFiles,
-    content: &mut Option<String>,
-    now: Timestamp,
-) -> Result<Option<Authority>, certificates::Error> {
-    let fresh = files.content()?;
-    if fresh.is_none() || fresh == *content {
-        return Ok(None);
-    }
-    let authority = files.open(now)?;
-    *content = files.content()?;
-    Ok(Some(authority))
 }

@@ -3,8 +3,8 @@
 //!
 //! A file that is not valid is logged and counted, and the authorizers stay as they are.
 
+use std::fs;
 use std::sync::Arc;
-use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 
@@ -16,14 +16,12 @@ use crate::auth::authorization::webhook::{WebhookAuthorizer, WebhookAuthorizerSe
 use crate::auth::authorization::{Authorizer, Authorizers};
 use crate::auth::metrics::AuthorizationMetrics;
 use crate::config::AuthorizerConfig;
+use crate::config_files::followed::Followed;
 use crate::node_authorizer::NodeAuthorizer;
 use crate::rbac::authorizer::RbacAuthorizer;
 use crate::rbac::rule_resolver::RuleResolver;
 use crate::storage::Storage;
-use keel::blocking;
-
-/// The interval at which the file is read. Upstream also watches it.
-const INTERVAL: Duration = Duration::from_secs(10);
+use keel::{blocking, message_with_causes};
 
 /// Whether one of the authorizers grants the rights of roles.
 pub(super) fn has_roles(configured: &[AuthorizerConfig]) -> bool {
@@ -134,25 +132,16 @@ impl Factory {
     }
 }
 
-/// Reads the file until the plane stops.
+/// Follows the file until the plane stops.
 async fn follow(file: Arc<AuthorizationFile>, factory: Factory, authorizers: Authorizers) {
     let Storage { clock, tasks, .. } = &*factory.storage;
-    let mut current = file.text.clone();
-    loop {
-        tokio::select! {
-            () = clock.sleep(INTERVAL) => {}
-            () = tasks.shutdown() => return,
-        }
-        let text = match blocking(|| std::fs::read_to_string(&file.path)) {
-            Ok(text) if text == current => continue,
-            Ok(text) => text,
-            Err(error) => {
-                tracing::error!(%error, "reloading authorization config");
-                factory.count_reload(false);
-                continue;
-            }
+    let name = "authorization configuration";
+    let mut followed = Followed::new(name, clock, tasks, Some(file.text.clone()));
+    while let Some(change) = followed.changed(|| fs::read_to_string(&file.path).map(Some)).await {
+        let Ok(text) = change else {
+            factory.count_reload(false);
+            continue;
         };
-        // A text that is not valid is reported once.
         match blocking(|| file.parse_again(&text)) {
             Ok(of_file) => {
                 authorizers.replace(&factory.members(&of_file));
@@ -160,10 +149,10 @@ async fn follow(file: Arc<AuthorizationFile>, factory: Factory, authorizers: Aut
                 factory.count_reload(true);
             }
             Err(error) => {
-                tracing::error!(%error, "reloading authorization config");
+                followed.fail(message_with_causes(&error));
                 factory.count_reload(false);
             }
         }
-        current = text;
+        followed.settle(text);
     }
 }

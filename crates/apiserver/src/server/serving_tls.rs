@@ -6,7 +6,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
@@ -16,13 +15,12 @@ use crate::certificates;
 use crate::certificates::tls_settings::{KeyPairFiles, ServingSource};
 use crate::certificates::{LEAF_LIFETIME, LOOPBACK_NAME};
 use crate::config::Config;
+use crate::config_files::followed::Followed;
 use crate::listen::tls_config::{TlsConfig, TlsContent, TlsParameters};
 use crate::plane::Plane;
-use keel::{Timestamp, blocking, message_with_causes};
+use crate::storage::Storage;
+use keel::{Timestamp, message_with_causes};
 use tls::Certified;
-
-/// The interval at which files are read. Upstream also watches them.
-const INTERVAL: Duration = Duration::from_secs(5);
 
 /// The host names in every certificate that the plane issues for itself, which pods and users expect.
 const DEFAULT_NAMES: [&str; 6] = [
@@ -85,48 +83,31 @@ impl ServingTls {
         Ok(current)
     }
 
-    async fn follow(mut self, mut content: TlsContent, current: Arc<ArcSwap<TlsConfig>>) {
-        let clock = self.plane.storage.clock.clone();
-        let stop = self.plane.storage.tasks.shutdown();
-        tokio::pin!(stop);
-        // An error that persists is logged once.
-        let mut logged = None;
-        loop {
-            tokio::select! {
-                () = clock.sleep(INTERVAL) => {}
-                () = &mut stop => return,
-            }
-            match blocking(|| self.reload(&content)) {
-                Ok(None) => logged = None,
-                Ok(Some((fresh, config))) => {
-                    self.plane.client_authorities.store(Arc::new(fresh.clients.clone()));
+    async fn follow(mut self, content: TlsContent, current: Arc<ArcSwap<TlsConfig>>) {
+        let plane = Arc::clone(&self.plane);
+        let Storage { clock, tasks, .. } = &*plane.storage;
+        let name = "set of certificates and authorities";
+        let mut followed = Followed::new(name, clock, tasks, Some(content));
+        while let Some(change) = followed.changed(|| self.content().map(Some)).await {
+            let Ok(content) = change else { continue };
+            match self.config(&content) {
+                Ok(config) => {
+                    plane.client_authorities.store(Arc::new(content.clients.clone()));
                     current.store(Arc::new(config));
-                    content = fresh;
-                    logged = None;
+                    followed.settle(content);
                     tracing::info!("new connections have new certificates or authorities");
                 }
-                Err(error) => {
-                    let error = message_with_causes(&error);
-                    if logged.as_ref() != Some(&error) {
-                        tracing::error!(error, "the previous certificates and authorities stay");
-                        logged = Some(error);
-                    }
-                }
+                Err(error) => drop(followed.fail(message_with_causes(&error))),
             }
         }
     }
 
-    /// The new content and its configuration; None if nothing has changed.
-    fn reload(&mut self, previous: &TlsContent) -> Result<Option<(TlsContent, TlsConfig)>, Error> {
-        let content = self.content()?;
-        if content == *previous {
-            return Ok(None);
-        }
+    /// The configuration with this content.
+    fn config(&self, content: &TlsContent) -> Result<TlsConfig, Error> {
         if let Some(settings) = &self.parameters.request_header {
             settings.check_overlap(&content.proxies, &content.clients)?;
         }
-        let config = TlsConfig::new(&content, &self.parameters)?;
-        Ok(Some((content, config)))
+        Ok(TlsConfig::new(content, &self.parameters)?)
     }
 
     /// The content by the present files.
@@ -156,7 +137,7 @@ impl ServingTls {
     }
 
     /// The certificate of the plane, which is issued again when two thirds of its lifetime are over or
-    /// the authority has changed. It is written to `files`, if there are any.
+    /// the authority has changed. It is then written to `files`, and also if they are missing.
     fn issue(&mut self, files: Option<&KeyPairFiles>) -> Result<Certified, certificates::Error> {
         let authority = self.plane.authority.load();
         let now = self.plane.storage.clock.now();
@@ -164,6 +145,9 @@ impl ServingTls {
             && now < issued.renewal
             && issued.authority == authority.certificate()
         {
+            if let Some(files) = files.filter(|it| it.are_missing()) {
+                files.write(&issued.certified)?;
+            }
             return Ok(issued.certified.clone());
         }
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();

@@ -26,13 +26,16 @@ const RESOURCE_FIELDS: &[&str] = &["group", "resources", "resourceNames"];
 
 /// See [`Policy::parse`].
 pub(super) fn parse(text: &[u8]) -> Result<Policy, String> {
-    let document = yaml::decode(text).map_err(|error| format!("failed decoding: {error}"))?.value;
-    check_kind(&document)?;
-    let mut reader = Reader::default();
-    let policy = reader.policy(&document)?;
+    let decoded = yaml::decode(text).map_err(|error| format!("failed decoding: {error}"))?;
+    check_kind(&decoded.value)?;
+    let mut reader = Reader { unknown: decoded.strict_errors(), ..Reader::default() };
+    let policy = reader.policy(&decoded.value)?;
     if !reader.unknown.is_empty() {
         let fields = reader.unknown.join(", ");
-        tracing::warn!(fields, "the audit policy contains unknown fields, which are ignored");
+        tracing::warn!(
+            fields,
+            "the audit policy contains unknown or repeated fields, which are ignored"
+        );
     }
     if !reader.errors.is_empty() {
         return Err(reader.errors.summary());

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::Authorizer;
 use super::abac::PolicyFile;
 use super::webhook::WebhookAuthorizerSettings;
-use crate::auth::config_file;
+use crate::config_files::strict_decoding;
 use duration::ConfiguredDuration;
 use machinery::ErrorList;
 use machinery::status::aggregate_messages;
@@ -241,7 +241,7 @@ fn parse(text: &str, required: &[AuthorizerType]) -> Result<Vec<ConfiguredAuthor
     let configuration = if text.is_empty() {
         AuthorizationConfiguration::default()
     } else {
-        config_file::decode(text.as_bytes(), KIND, |_: &AuthorizationConfiguration, _| {})
+        strict_decoding::decode(text.as_bytes(), KIND, |_: &AuthorizationConfiguration, _| {})
             .map_err(Error::Parse)?
     };
     let mut errors = ErrorList::new();

@@ -99,6 +99,10 @@ fn an_error_never_shows_a_key() {
         format!("[{{aescbc: {{keys: [{{name: a, secret: {secret}}}]}}}}]"),
         format!("[{{aescbc: {{keys: [{{name: a, secret: '{secret}!'}}]}}}}]"),
         format!("[{{aescbc: {{keys: []}}, secretbox: {{keys: [{{name: a, secret: {secret}}}]}}}}]"),
+        format!("[{{aescbc: {{keys: [{{name: a, secret: !!int {secret}}}]}}}}]"),
+        format!("[{{aescbc: {{keys: [{{name: a, secret: \"{secret}\\z\"}}]}}}}]"),
+        format!("[{{aescbc: {{keys: [{{name: a, ? [{secret}] : b}}]}}}}]"),
+        format!("[{{aescbc: {{keys: [{{name: a, secret: *{secret}}}]}}}}]"),
         format!("[{secret}]"),
         secret.to_owned(),
     ];
@@ -112,4 +116,17 @@ fn an_error_never_shows_a_key() {
 fn another_kind_of_file_is_refused() {
     let found = parse(b"kind: Pod\napiVersion: v1\n").err().unwrap();
     assert!(found.ends_with("but is of kind \"Pod\" in \"v1\""), "{found}");
+}
+
+#[test]
+fn a_repeated_field_does_not_replace_keys_by_plaintext() {
+    let keys = format!("[{{secretbox: {{keys: [{{name: a, secret: {KEY}}}]}}}}]");
+    let found = error("[secrets]", &format!("{keys}, providers: [{{identity: {{}}}}]"));
+    let expected = "strict decoding error: yaml: unmarshal errors:\n  line 3: key \"providers\" already set in map";
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_file_that_is_not_yaml_is_refused_with_its_line() {
+    assert_eq!(parse(b"kind: a\nb: [c\n").err().unwrap(), "line 2 is not valid YAML");
 }

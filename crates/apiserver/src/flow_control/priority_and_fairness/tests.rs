@@ -160,3 +160,28 @@ async fn a_level_that_is_deleted_between_classification_and_seat_is_replaced() {
     let request = SeatRequest { user: &alice, info: &info, arrival: now, deadline: now + MAX_WAIT };
     assert!(fair.take(&schema, request, |_| 1).now_or_never().unwrap().is_ok());
 }
+
+#[tokio::test]
+async fn a_schema_that_is_deleted_or_moved_to_another_level_leaves_no_series() {
+    let schema = |level: &str| {
+        let spec = json!({"priorityLevelConfiguration": {"name": level}, "matchingPrecedence": 10});
+        (FLOW_SCHEMAS, json!({"metadata": {"name": "mine"}, "spec": spec}))
+    };
+    let mut registry = Registry::default();
+    let fair = PriorityAndFairness::new(600, &mut registry);
+    let series = || {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let lines = text.lines().map(ToOwned::to_owned);
+        lines.filter(|it| it.contains("flow_schema=\"mine\"")).collect::<Vec<String>>()
+    };
+    configure(&fair, &[schema("system")]);
+    let first = series();
+    assert!(first.len() > 9 && first.iter().all(|it| it.contains("\"system\"")), "{first:?}");
+    configure(&fair, &[schema("workload-low")]);
+    let second = series();
+    assert_eq!(second.len(), first.len());
+    assert!(second.iter().all(|it| it.contains("\"workload-low\"")), "{second:?}");
+    configure(&fair, &[]);
+    assert_eq!(series(), Vec::<String>::new());
+}

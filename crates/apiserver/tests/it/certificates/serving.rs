@@ -1,8 +1,9 @@
 //! Serving certificates from files, chosen by the name that a client asks for.
 
+use std::fs;
 use std::path::Path;
 
-use super::{TestAuthority, builder, connect_as, write};
+use super::{TestAuthority, builder, connect_as, eventually, write};
 use apiserver::certificates::LOOPBACK_NAME;
 use apiserver::certificates::tls_settings::{
     KeyPairFiles, NamedCertificate, ServingSource, TlsSettings,
@@ -113,5 +114,32 @@ async fn a_directory_without_a_certificate_gets_that_of_the_plane() {
     let connection = connect_as(&plane, "localhost", &Trust::Insecure, None).await.unwrap();
     assert!(connection.presents(&foreign));
     drop(connection);
+    plane.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn files_that_are_removed_while_the_plane_runs_are_written_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = KeyPairFiles::in_directory(directory.path());
+    let foreign = TestAuthority::new("servers").serving(&["localhost"]);
+    write(directory.path(), "apiserver", &foreign);
+    let serving = ServingSource::IssuedFiles(files.clone());
+    let plane = builder().config(|config| config.tls.serving = serving).start().await;
+    let trust = Trust::CaBundle(plane.server().authority().into());
+    assert!(connect_as(&plane, "localhost", &trust, None).await.is_none());
+    // First the foreign files, then those that the plane has written.
+    for removed in
+        [vec![&files.certificate, &files.key], vec![&files.key], vec![&files.certificate]]
+    {
+        for path in removed {
+            fs::remove_file(path).unwrap();
+        }
+        eventually(&plane, "the files of the plane", async || {
+            let Ok(written) = files.read() else { return false };
+            let connection = connect_as(&plane, "localhost", &trust, None).await;
+            connection.is_some_and(|it| it.presents(&written))
+        })
+        .await;
+    }
     plane.stop().await.unwrap();
 }

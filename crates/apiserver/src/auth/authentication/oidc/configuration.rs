@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::anonymous::Anonymous;
-use crate::auth::config_file;
+use crate::config_files::strict_decoding;
 
 /// The kind of the configuration.
 const KIND: &str = "AuthenticationConfiguration";
@@ -154,7 +154,7 @@ impl AuthenticationConfiguration {
         if text.is_empty() {
             return Err("empty config data".to_owned());
         }
-        config_file::decode(text, KIND, |configuration: &Self, errors| {
+        strict_decoding::decode(text, KIND, |configuration: &Self, errors| {
             for (index, jwt) in configuration.jwt.iter().enumerate() {
                 if jwt.claim_mappings.uid.prefix.is_some() {
                     errors.push(format!("unknown field \"jwt[{index}].claimMappings.uid.prefix\""));

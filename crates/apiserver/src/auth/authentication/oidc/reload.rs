@@ -4,16 +4,14 @@
 //! A file that is not valid is logged and counted, and the issuers stay as they are. New issuers
 //! replace the former ones when the documents of all of them were read.
 
+use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::configuration::AuthenticationConfiguration;
 use super::{ConfigurationFile, OidcAuthenticator, OidcSettings, TokenIssuers};
-use keel::blocking;
+use crate::config_files::followed::Followed;
 use machinery::{ErrorList, Path};
-
-/// The interval at which the file is read. Upstream also watches it.
-const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The time within which the documents of all new issuers must be read. The value is upstream's.
 const UPDATE_TIMEOUT: Duration = Duration::from_mins(1);
@@ -26,43 +24,30 @@ enum ReloadError {
     Permanent(String),
 }
 
-/// Reads the file until the plane stops. `settings` are those of the start.
+/// Follows the file until the plane stops. `settings` are those of the start.
 pub(crate) async fn run(authenticator: Arc<OidcAuthenticator>, settings: OidcSettings) {
     let Some(ConfigurationFile { path, text }) = settings.file else { return };
     let initial = settings.configuration;
-    let mut current = text;
-    loop {
-        tokio::select! {
-            () = authenticator.clock.sleep(INTERVAL) => {}
-            () = authenticator.tasks.shutdown() => return,
-        }
-        let text = match blocking(|| std::fs::read_to_string(&path)) {
-            Ok(text) if text == current => continue,
-            Ok(text) => text,
-            Err(error) => {
-                tracing::error!(%error, "failed to read authentication config file");
-                authenticator.metrics.count_reload(false);
-                continue;
-            }
+    let OidcAuthenticator { clock, tasks, metrics, .. } = &*authenticator;
+    let mut followed = Followed::new("authentication configuration", clock, tasks, Some(text));
+    while let Some(change) = followed.changed(|| fs::read_to_string(&path).map(Some)).await {
+        let Ok(text) = change else {
+            metrics.count_reload(false);
+            continue;
         };
-        match reload(&authenticator, &text, &initial).await {
+        let result = reload(&authenticator, &text, &initial).await;
+        metrics.count_reload(result.is_ok());
+        match result {
             Ok(()) => {
                 tracing::info!("reloaded authentication config");
-                current = text;
+                followed.settle(text);
             }
             Err(ReloadError::Permanent(error)) => {
-                tracing::error!(error, "failed to load authentication config");
-                current = text;
-                authenticator.metrics.count_reload(false);
-                continue;
+                followed.fail(error);
+                followed.settle(text);
             }
-            Err(ReloadError::Temporary(error)) => {
-                tracing::error!(error, "failed to update authentication config");
-                authenticator.metrics.count_reload(false);
-                continue;
-            }
+            Err(ReloadError::Temporary(error)) => drop(followed.fail(error)),
         }
-        authenticator.metrics.count_reload(true);
     }
 }
 

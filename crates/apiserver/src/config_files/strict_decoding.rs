@@ -1,10 +1,10 @@
 //! [`decode`]: reads a configuration file of the group `apiserver.config.k8s.io`, whose versions have
-//! the same fields.
+//! the same fields. [`decode_secret`]: reads any file with secrets.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use machinery::codec::yaml;
+use machinery::codec::{Decoded, yaml};
 use machinery::field_path::quote;
 use machinery::{Path, Value};
 
@@ -16,7 +16,7 @@ const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha1"];
 
 /// Reads YAML or JSON of this kind. Fields that do not exist and repeated ones are errors, and so is
 /// what `check` adds. The error is a message for users. `T` serializes all of its fields.
-pub(super) fn decode<T: Serialize + DeserializeOwned>(
+pub(crate) fn decode<T: Serialize + DeserializeOwned>(
     text: &[u8],
     expected_kind: &str,
     check: impl FnOnce(&T, &mut Vec<String>),
@@ -45,8 +45,27 @@ pub(super) fn decode<T: Serialize + DeserializeOwned>(
     let mut errors = decoded.strict_errors();
     find_unknown(&decoded.value, &known, &Path::EMPTY, &mut errors);
     check(&configuration, &mut errors);
+    refuse(&errors)?;
+    Ok(configuration)
+}
+
+/// Reads YAML or JSON whose values are secret: the decoder's message, which may show a part of the
+/// text, is replaced. Repeated fields are errors: [`Decoded::strict_errors`] has them.
+pub(crate) fn decode_secret(text: &[u8]) -> Result<Decoded, String> {
+    yaml::decode(text).map_err(|error| {
+        let rest = error.message.strip_prefix("yaml: line ");
+        let line = rest.and_then(|it| it.split(':').next()?.parse::<usize>().ok());
+        match line {
+            Some(line) => format!("line {line} is not valid YAML"),
+            None => "it is not valid YAML".to_owned(),
+        }
+    })
+}
+
+/// Refuses a file with errors of strict decoding.
+pub(crate) fn refuse(errors: &[String]) -> Result<(), String> {
     if errors.is_empty() {
-        return Ok(configuration);
+        return Ok(());
     }
     Err(format!("strict decoding error: {}", errors.join(", ")))
 }
