@@ -298,6 +298,14 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_user_that_is_added_to_a_binding_again_leaves_its_other_subjects() {
+        let (env, binding) = plane_with_jane().await;
+        set_subjects(&env, json!([subject("bob")])).await;
+        grant(&env.kube(), "jane", &binding.role, Some("default"), &[]).await.unwrap();
+        assert_eq!(subjects(&env).await, json!([subject("bob"), subject("jane")]));
+    }
+
+    #[tokio::test]
     async fn a_subject_that_is_added_while_a_user_is_removed_stays() {
         let (env, binding) = plane_with_jane().await;
         set_subjects(&env, json!([subject("jane"), subject("bob")])).await;
