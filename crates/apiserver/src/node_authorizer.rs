@@ -57,6 +57,24 @@ impl fmt::Debug for NodeAuthorizer {
 /// The reason for which a node is not allowed to do something, which may be empty.
 type Reason = Cow<'static, str>;
 
+/// What must relate a node to the object of its request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relation {
+    /// A pod of the node refers to the object.
+    Referenced(Referenced),
+    /// A pod of the node uses the persistent volume.
+    Volume,
+    /// The volume attachment is for the node.
+    Attachment,
+    /// The resource slice is one of the node.
+    Slice,
+    /// The pod is on the node.
+    Pod,
+}
+
+/// The relation that a request needs to be allowed, or none if it is allowed without one.
+type Need = Result<Option<Relation>, Reason>;
+
 impl Authorizer for NodeAuthorizer {
     fn name(&self) -> &'static str {
         "node"
@@ -72,14 +90,21 @@ impl Authorizer for NodeAuthorizer {
         }
         // The role has no rules on other paths.
         let Some(target) = &attributes.resource else { return Decision::no_opinion("").into() };
+        let relation = match self.need(node, attributes.verb, target) {
+            Err(reason) => return Decision::no_opinion(reason).into(),
+            Ok(None) => return Decision::allow().into(),
+            Ok(Some(_)) if target.name.is_empty() => {
+                return Decision::no_opinion("No Object name found").into();
+            }
+            Ok(Some(relation)) => relation,
+        };
         // The cache has everything that was written before the request in most cases.
-        let is_caught_up = || matches!(self.cache.catch_up().now_or_never(), Some(Ok(())));
-        if !depends_on_objects(target) || is_caught_up() {
-            return self.decide(node, attributes.verb, target).into();
+        if matches!(self.cache.catch_up().now_or_never(), Some(Ok(()))) {
+            return self.decide(node, relation, target).into();
         }
         Authorization::Pending(Box::pin(async move {
             match self.cache.catch_up().await {
-                Ok(()) => self.decide(node, attributes.verb, target),
+                Ok(()) => self.decide(node, relation, target),
                 Err(error) => Decision::failed(error.to_string()),
             }
         }))
@@ -108,48 +133,53 @@ impl NodeAuthorizer {
         Self { relations, cache: Arc::clone(&storage.cache), rules }
     }
 
-    fn decide(&self, node: &str, verb: &str, target: &ResourceAttributes<'_>) -> Decision {
-        match self.check(node, verb, target) {
-            Ok(()) => Decision::allow(),
-            Err(reason) => Decision::no_opinion(reason),
+    /// Allows the request if the node has the relation to its object. The cache must be caught up.
+    fn decide(&self, node: &str, relation: Relation, target: &ResourceAttributes<'_>) -> Decision {
+        let (relations, name, namespace) = (&self.relations, target.name, target.namespace);
+        let is_related = match relation {
+            Relation::Referenced(kind) => relations.refers(node, kind, namespace, name),
+            Relation::Volume => relations.uses_volume(node, name),
+            Relation::Attachment => relations.has_attachment(node, name),
+            Relation::Slice => relations.has_slice(node, name),
+            Relation::Pod => relations.has_pod(node, namespace, name),
+        };
+        if is_related {
+            return Decision::allow();
         }
+        let reason = format!("no relationship found between node '{node}' and this object");
+        Decision::no_opinion(reason)
     }
 
-    fn check(&self, node: &str, verb: &str, target: &ResourceAttributes<'_>) -> Result<(), Reason> {
+    /// What a request needs. It does not depend on stored objects: those decide on the relation only.
+    fn need(&self, node: &str, verb: &str, target: &ResourceAttributes<'_>) -> Need {
         match (target.group, target.resource) {
-            ("", "secrets") => self.check_read(Referenced::Secret, node, verb, target),
-            ("", "configmaps") => self.check_read(Referenced::ConfigMap, node, verb, target),
+            ("", "secrets") => need_for_read(Referenced::Secret, verb, target),
+            ("", "configmaps") => need_for_read(Referenced::ConfigMap, verb, target),
             ("", "persistentvolumeclaims") if target.subresource == "status" => {
                 if !matches!(verb, "update" | "patch") {
                     return Err("can only get/update/patch this type".into());
                 }
-                self.check_referenced(Referenced::VolumeClaim, node, target)
+                Ok(Some(Relation::Referenced(Referenced::VolumeClaim)))
             }
             ("", "persistentvolumeclaims") => {
-                check_get(verb, target)?;
-                self.check_referenced(Referenced::VolumeClaim, node, target)
+                need_for_get(Relation::Referenced(Referenced::VolumeClaim), verb, target)
             }
-            ("", "persistentvolumes") => {
-                check_get(verb, target)?;
-                related(node, target, || self.relations.uses_volume(node, target.name))
-            }
+            ("", "persistentvolumes") => need_for_get(Relation::Volume, verb, target),
             ("resource.k8s.io", "resourceclaims") => {
-                check_get(verb, target)?;
-                self.check_referenced(Referenced::ResourceClaim, node, target)
+                need_for_get(Relation::Referenced(Referenced::ResourceClaim), verb, target)
             }
             ("storage.k8s.io", "volumeattachments") => {
-                check_get(verb, target)?;
-                related(node, target, || self.relations.has_attachment(node, target.name))
+                need_for_get(Relation::Attachment, verb, target)
             }
-            ("", "serviceaccounts") => self.check_service_account(node, verb, target),
-            ("coordination.k8s.io", "leases") => check_lease(node, verb, target),
-            ("storage.k8s.io", "csinodes") => check_csi_node(node, verb, target),
-            ("resource.k8s.io", "resourceslices") => self.check_slice(node, verb, target),
-            ("", "nodes") => check_node(node, verb, target),
-            ("", "pods") => self.check_pod(node, verb, target),
+            ("", "serviceaccounts") => need_for_service_account(verb, target),
+            ("coordination.k8s.io", "leases") => check_lease(node, verb, target).map(|()| None),
+            ("storage.k8s.io", "csinodes") => check_csi_node(node, verb, target).map(|()| None),
+            ("resource.k8s.io", "resourceslices") => need_for_slice(node, verb, target),
+            ("", "nodes") => check_node(node, verb, target).map(|()| None),
+            ("", "pods") => need_for_pod(node, verb, target),
             // Upstream: the feature `PodCertificateRequest` is off by default.
             ("certificates.k8s.io", "podcertificaterequests") => Err("".into()),
-            _ => self.check_rules(verb, target),
+            _ => self.check_rules(verb, target).map(|()| None),
         }
     }
 
@@ -160,153 +190,84 @@ impl NodeAuthorizer {
         });
         if is_allowed { Ok(()) } else { Err("".into()) }
     }
-
-    fn check_referenced(
-        &self,
-        kind: Referenced,
-        node: &str,
-        target: &ResourceAttributes<'_>,
-    ) -> Result<(), Reason> {
-        related(node, target, || self.relations.refers(node, kind, target.namespace, target.name))
-    }
-
-    /// Checks a read of an object that pods refer to. A list or a watch of that object alone has its
-    /// name in the field selector.
-    fn check_read(
-        &self,
-        kind: Referenced,
-        node: &str,
-        verb: &str,
-        target: &ResourceAttributes<'_>,
-    ) -> Result<(), Reason> {
-        if !matches!(verb, "get" | "list" | "watch") {
-            return Err("can only read resources of this type".into());
-        }
-        if !target.subresource.is_empty() {
-            return Err("cannot read subresource".into());
-        }
-        if target.namespace.is_empty() {
-            return Err("can only read namespaced object of this type".into());
-        }
-        self.check_referenced(kind, node, target)
-    }
-
-    fn check_service_account(
-        &self,
-        node: &str,
-        verb: &str,
-        target: &ResourceAttributes<'_>,
-    ) -> Result<(), Reason> {
-        if verb == "get" && target.subresource.is_empty() {
-            return self.check_read(Referenced::ServiceAccount, node, verb, target);
-        }
-        if verb != "create" || target.name.is_empty() {
-            return Err("can only create tokens for individual service accounts".into());
-        }
-        if target.subresource != "token" {
-            return Err("can only create token subresource of serviceaccount".into());
-        }
-        self.check_referenced(Referenced::ServiceAccount, node, target)
-    }
-
-    fn check_slice(
-        &self,
-        node: &str,
-        verb: &str,
-        target: &ResourceAttributes<'_>,
-    ) -> Result<(), Reason> {
-        if !target.subresource.is_empty() {
-            return Err("cannot authorize ResourceSlice subresources".into());
-        }
-        match verb {
-            // `NodeRestriction` checks the node of the slice.
-            "create" => Ok(()),
-            "get" | "update" | "patch" | "delete" => {
-                related(node, target, || self.relations.has_slice(node, target.name))
-            }
-            "watch" | "list" | "deletecollection" if selects_node(target, node) => Ok(()),
-            "watch" | "list" | "deletecollection" => Err(
-                "can only list/watch/deletecollection resourceslices with nodeName field selector"
-                    .into(),
-            ),
-            _ => {
-                Err("only the following verbs are allowed for a ResourceSlice: get, watch, list, \
-                      create, update, patch, delete, deletecollection"
-                    .into())
-            }
-        }
-    }
-
-    fn check_pod(
-        &self,
-        node: &str,
-        verb: &str,
-        target: &ResourceAttributes<'_>,
-    ) -> Result<(), Reason> {
-        let related_pod = || {
-            related(node, target, || self.relations.has_pod(node, target.namespace, target.name))
-        };
-        match (target.subresource, verb) {
-            ("", "get") => related_pod(),
-            ("", "list" | "watch") if selects_node(target, node) => Ok(()),
-            ("", "list" | "watch") if !target.name.is_empty() => related_pod(),
-            ("", "list" | "watch") => {
-                Err("can only list/watch pods with spec.nodeName field selector".into())
-            }
-            // `NodeRestriction` checks that the pod is on the node, and that a new one is a mirror
-            // pod.
-            ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => {
-                Ok(())
-            }
-            _ => Err("".into()),
-        }
-    }
 }
 
-/// Whether the decision depends on stored objects: on pods and what is related to them.
-fn depends_on_objects(target: &ResourceAttributes<'_>) -> bool {
-    const RESOURCES: [&str; 9] = [
-        "secrets",
-        "configmaps",
-        "pods",
-        "serviceaccounts",
-        "persistentvolumeclaims",
-        "persistentvolumes",
-        "volumeattachments",
-        "resourceclaims",
-        "resourceslices",
-    ];
-    !target.name.is_empty() && RESOURCES.contains(&target.resource)
-}
-
-/// Whether only objects of the node are selected.
-fn selects_node(target: &ResourceAttributes<'_>, node: &str) -> bool {
-    target.selectors.is_some_and(|it| it.requires("spec.nodeName", node))
-}
-
-/// An error unless the node is related to the object.
-fn related(
-    node: &str,
-    target: &ResourceAttributes<'_>,
-    is_related: impl FnOnce() -> bool,
-) -> Result<(), Reason> {
-    if target.name.is_empty() {
-        return Err("No Object name found".into());
+/// Checks a read of an object that pods refer to. A list or a watch of that object alone has its name in
+/// the field selector.
+fn need_for_read(kind: Referenced, verb: &str, target: &ResourceAttributes<'_>) -> Need {
+    if !matches!(verb, "get" | "list" | "watch") {
+        return Err("can only read resources of this type".into());
     }
-    if is_related() {
-        return Ok(());
+    if !target.subresource.is_empty() {
+        return Err("cannot read subresource".into());
     }
-    Err(format!("no relationship found between node '{node}' and this object").into())
+    if target.namespace.is_empty() {
+        return Err("can only read namespaced object of this type".into());
+    }
+    Ok(Some(Relation::Referenced(kind)))
 }
 
-fn check_get(verb: &str, target: &ResourceAttributes<'_>) -> Result<(), Reason> {
+fn need_for_get(relation: Relation, verb: &str, target: &ResourceAttributes<'_>) -> Need {
     if verb != "get" {
         return Err("can only get individual resources of this type".into());
     }
     if !target.subresource.is_empty() {
         return Err("cannot get subresource".into());
     }
-    Ok(())
+    Ok(Some(relation))
+}
+
+fn need_for_service_account(verb: &str, target: &ResourceAttributes<'_>) -> Need {
+    if verb == "get" && target.subresource.is_empty() {
+        return need_for_read(Referenced::ServiceAccount, verb, target);
+    }
+    if verb != "create" || target.name.is_empty() {
+        return Err("can only create tokens for individual service accounts".into());
+    }
+    if target.subresource != "token" {
+        return Err("can only create token subresource of serviceaccount".into());
+    }
+    Ok(Some(Relation::Referenced(Referenced::ServiceAccount)))
+}
+
+fn need_for_slice(node: &str, verb: &str, target: &ResourceAttributes<'_>) -> Need {
+    if !target.subresource.is_empty() {
+        return Err("cannot authorize ResourceSlice subresources".into());
+    }
+    match verb {
+        // `NodeRestriction` checks the node of the slice.
+        "create" => Ok(None),
+        "get" | "update" | "patch" | "delete" => Ok(Some(Relation::Slice)),
+        "watch" | "list" | "deletecollection" if selects_node(target, node) => Ok(None),
+        "watch" | "list" | "deletecollection" => {
+            Err("can only list/watch/deletecollection resourceslices with nodeName field selector"
+                .into())
+        }
+        _ => Err("only the following verbs are allowed for a ResourceSlice: get, watch, list, \
+                  create, update, patch, delete, deletecollection"
+            .into()),
+    }
+}
+
+fn need_for_pod(node: &str, verb: &str, target: &ResourceAttributes<'_>) -> Need {
+    match (target.subresource, verb) {
+        ("", "get") => Ok(Some(Relation::Pod)),
+        ("", "list" | "watch") if selects_node(target, node) => Ok(None),
+        ("", "list" | "watch") if !target.name.is_empty() => Ok(Some(Relation::Pod)),
+        ("", "list" | "watch") => {
+            Err("can only list/watch pods with spec.nodeName field selector".into())
+        }
+        // `NodeRestriction` checks that the pod is on the node, and that a new one is a mirror pod.
+        ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => {
+            Ok(None)
+        }
+        _ => Err("".into()),
+    }
+}
+
+/// Whether only objects of the node are selected.
+fn selects_node(target: &ResourceAttributes<'_>, node: &str) -> bool {
+    target.selectors.is_some_and(|it| it.requires("spec.nodeName", node))
 }
 
 fn is_get_or_write(verb: &str) -> bool {

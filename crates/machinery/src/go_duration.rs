@@ -1,5 +1,7 @@
 //! Durations as Go writes them: `1h30m`, `-1.5s`, `100ms`.
 
+use std::time::Duration;
+
 use crate::field_path::quote;
 
 /// The nanoseconds of a unit.
@@ -58,9 +60,68 @@ pub fn parse(text: &str) -> Result<f64, String> {
     Ok(if text.starts_with('-') { -seconds } else { seconds })
 }
 
+/// Parses a duration that is not negative.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use machinery::go_duration;
+/// assert_eq!(go_duration::parse_duration("1m30s"), Ok(Duration::from_secs(90)));
+/// assert!(go_duration::parse_duration("-1s").is_err());
+/// ```
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let seconds = parse(text)?;
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| format!("the duration {} is negative", quote(text)))
+}
+
+/// Formats a duration as Go's `Duration.String` does.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use machinery::go_duration;
+/// assert_eq!(go_duration::format(Duration::from_secs(90)), "1m30s");
+/// ```
+pub fn format(duration: Duration) -> String {
+    let (nanoseconds, seconds) = (duration.as_nanos(), duration.as_secs());
+    match nanoseconds {
+        0 => return "0s".to_owned(),
+        1..1_000 => return format!("{nanoseconds}ns"),
+        1_000..1_000_000 => return format!("{}µs", in_unit(nanoseconds, 1_000)),
+        1_000_000..1_000_000_000 => return format!("{}ms", in_unit(nanoseconds, 1_000_000)),
+        _ => {}
+    }
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    let rest = in_unit(nanoseconds % 60_000_000_000, 1_000_000_000);
+    match seconds {
+        0..60 => format!("{rest}s"),
+        60..3600 => format!("{minutes}m{rest}s"),
+        _ => format!("{hours}h{minutes}m{rest}s"),
+    }
+}
+
+/// The shortest decimal form of a number of nanoseconds in a unit.
+fn in_unit(nanoseconds: u128, unit: u128) -> String {
+    let digits = unit.ilog10() as usize;
+    let text = format!("{}.{:0digits$}", nanoseconds / unit, nanoseconds % unit);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_duration_is_written_as_in_go() {
+        for text in
+            ["0s", "5ns", "1.5µs", "20ms", "1s", "1.25s", "1m0s", "31s", "1h0m2s", "100h0m0.5s"]
+        {
+            assert_eq!(parse_duration(text).map(format).as_deref(), Ok(text));
+        }
+        let negative = Err("the duration \"-1s\" is negative".to_owned());
+        assert_eq!(parse_duration("-1s"), negative);
+    }
 
     #[test]
     fn a_duration_is_the_sum_of_its_parts() {

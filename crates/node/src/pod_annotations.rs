@@ -31,7 +31,7 @@ pub(crate) fn own_exit_code(pod: &PodView, container: &str) -> Option<i32> {
 
 /// `30s`, `1m30s`, `1.5h`, `500ms`, `0`
 pub(crate) fn duration(text: &str) -> Option<Duration> {
-    Duration::try_from_secs_f64(go_duration::parse(text).ok()?).ok()
+    go_duration::parse_duration(text).ok()
 }
 
 /// 0 to 255

@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod connection;
+mod duration_arg;
 mod kubeconfig;
 mod memory_limit;
 mod open_files;

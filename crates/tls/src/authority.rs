@@ -10,6 +10,7 @@ use rcgen::{
 use time::OffsetDateTime;
 use x509_parser::pem::parse_x509_pem;
 
+use crate::client_request::ClientRequest;
 use crate::request_signing::{self, CertificateTemplate, RequestError};
 use keel::Timestamp;
 
@@ -123,9 +124,14 @@ impl Authority {
         lifetime: Duration,
     ) -> Result<Certified, rcgen::Error> {
         let mut params = CertificateParams::new(names.to_vec())?;
-        params.distinguished_name = distinguished_name(common_name, &[]);
+        params.distinguished_name = distinguished_name(common_name);
         set_validity(&mut params, now, lifetime);
-        self.sign(params, ExtendedKeyUsagePurpose::ServerAuth)
+        let key = KeyPair::generate()?;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        let certificate = params.signed_by(&key, &self.issuer)?.pem();
+        Ok(Certified { certificate, key: key.serialize_pem() })
     }
 
     /// Issues a client certificate for a user in these groups.
@@ -135,11 +141,19 @@ impl Authority {
         groups: &[&str],
         now: Timestamp,
         lifetime: Duration,
-    ) -> Result<Certified, rcgen::Error> {
-        let mut params = CertificateParams::new(Vec::new())?;
-        params.distinguished_name = distinguished_name(user, groups);
-        set_validity(&mut params, now, lifetime);
-        self.sign(params, ExtendedKeyUsagePurpose::ClientAuth)
+    ) -> Result<Certified, RequestError> {
+        let made = ClientRequest::new(user, groups).map_err(|it| RequestError::Sign(Some(it)))?;
+        let mut serial = [0; 16];
+        let random = rustls::crypto::ring::default_provider().secure_random;
+        random.fill(&mut serial).map_err(|_| RequestError::Sign(None))?;
+        let template = CertificateTemplate {
+            serial,
+            usages: vec!["digital signature".to_owned(), "client auth".to_owned()],
+            not_before: now - BACKDATED,
+            not_after: now + lifetime,
+        };
+        let certificate = self.sign_request(made.request.as_bytes(), &template)?;
+        Ok(Certified { certificate, key: made.key })
     }
 
     /// Issues a certificate for a certificate signing request in PEM.
@@ -168,19 +182,6 @@ impl Authority {
         let (_, pem) = parse_x509_pem(self.certificate.as_bytes()).ok()?;
         let not_after = pem.parse_x509().ok()?.validity().not_after;
         Some(Timestamp::from_seconds(not_after.timestamp()))
-    }
-
-    fn sign(
-        &self,
-        mut params: CertificateParams,
-        usage: ExtendedKeyUsagePurpose,
-    ) -> Result<Certified, rcgen::Error> {
-        let key = KeyPair::generate()?;
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![usage];
-        params.use_authority_key_identifier_extension = true;
-        let certificate = params.signed_by(&key, &self.issuer)?.pem();
-        Ok(Certified { certificate, key: key.serialize_pem() })
     }
 }
 
@@ -212,7 +213,7 @@ fn common_name(certificate: &str) -> String {
 /// The parameters of an authority's certificate, without its validity.
 fn authority_params(common_name: &str) -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new(Vec::new())?;
-    params.distinguished_name = distinguished_name(common_name, &[]);
+    params.distinguished_name = distinguished_name(common_name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![
         KeyUsagePurpose::DigitalSignature,
@@ -222,11 +223,8 @@ fn authority_params(common_name: &str) -> Result<CertificateParams, rcgen::Error
     Ok(params)
 }
 
-fn distinguished_name(common: &str, organizations: &[&str]) -> DistinguishedName {
+fn distinguished_name(common: &str) -> DistinguishedName {
     let mut name = DistinguishedName::new();
-    for organization in organizations {
-        name.push(DnType::OrganizationName, *organization);
-    }
     name.push(DnType::CommonName, common);
     name
 }
@@ -275,6 +273,19 @@ mod tests {
         let validity = pem.parse_x509().unwrap().validity().clone();
         assert_eq!(validity.not_before.timestamp(), NOW.seconds() - 3600);
         assert_eq!(validity.not_after.timestamp(), NOW.seconds() + 24 * 3600);
+    }
+
+    #[test]
+    fn a_client_certificate_has_all_groups() {
+        let authority = Authority::new("ca", NOW, 10 * DAY).unwrap();
+        let issued = authority.client("jane", &["dev", "ops"], NOW, DAY).unwrap();
+        assert!(issued.has_matching_key());
+        let (_, pem) = parse_x509_pem(issued.certificate.as_bytes()).unwrap();
+        let certificate = pem.parse_x509().unwrap();
+        assert_eq!(certificate.subject().to_string(), "O=dev, O=ops, CN=jane");
+        assert!(certificate.extended_key_usage().unwrap().unwrap().value.client_auth);
+        assert_eq!(certificate.validity().not_before.timestamp(), NOW.seconds() - 3600);
+        assert_eq!(certificate.validity().not_after.timestamp(), NOW.seconds() + 24 * 3600);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use base64::prelude::BASE64_STANDARD;
 use x509_parser::prelude::{FromDer, X509CertificationRequest};
 
 use super::{Attributes, Operation};
+use crate::auth::authentication::NODE_PREFIX;
 use crate::cache::watch_cache::Entry;
 use crate::registry::admit::AdmissionFuture;
 use machinery::field_path::quote;
@@ -174,8 +175,8 @@ impl NodeWrite<'_> {
             Err(error) => return self.forbid(&format!("unable to parse csr: {error}")),
         };
         let node = self.node;
-        if name.strip_prefix("system:node:") != Some(node) {
-            return self.forbid(&format!("can only create a node CSR with CN=system:node:{node}"));
+        if name.strip_prefix(NODE_PREFIX) != Some(node) {
+            return self.forbid(&format!("can only create a node CSR with CN={NODE_PREFIX}{node}"));
         }
         Ok(())
     }

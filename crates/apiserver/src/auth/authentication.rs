@@ -18,10 +18,13 @@ pub mod x509;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use http::HeaderMap;
+use percent_encoding::percent_decode_str;
 use tokio::sync::mpsc;
 
+use crate::request::is_well_escaped;
 use anonymous::Anonymous;
 use machinery::field_path::quote_list;
 use machinery::{Value, json, timestamp};
@@ -46,7 +49,7 @@ pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub const NODES: &str = "system:nodes";
 
 /// The prefix of the user name of a node; the rest is the name of the node.
-const NODE_PREFIX: &str = "system:node:";
+pub(crate) const NODE_PREFIX: &str = "system:node:";
 
 /// The user of an authenticated request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -130,7 +133,6 @@ pub struct Authenticator {
 }
 
 /// A request that the server cannot authenticate itself.
-#[derive(Debug)]
 pub enum Refusal<'a> {
     /// The request is refused.
     Unauthorized,
@@ -142,6 +144,18 @@ pub enum Refusal<'a> {
         /// Why the server does not accept it.
         why: TokenError,
     },
+}
+
+impl fmt::Debug for Refusal<'_> {
+    /// Omits the token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unauthorized => f.write_str("Unauthorized"),
+            Self::Token { why, .. } => {
+                f.debug_struct("Token").field("why", why).finish_non_exhaustive()
+            }
+        }
+    }
 }
 
 impl Authenticator {
@@ -265,4 +279,32 @@ fn common_audiences(of_token: &[String], requested: &[String]) -> Result<Vec<Str
         quote_list(of_token),
         quote_list(requested),
     )))
+}
+
+/// Decodes the key of a further attribute in the name of a header. A key with invalid percent escapes
+/// is used as it is, as upstream. One that decodes to no UTF-8 is refused with None, since different
+/// keys could become the same one.
+pub(crate) fn decode_extra_key(key: &str) -> Option<Cow<'_, str>> {
+    if !is_well_escaped(key) {
+        return Some(Cow::Borrowed(key));
+    }
+    percent_decode_str(key).decode_utf8().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_debug_output_of_a_refusal_has_no_token() {
+        let refusal = Refusal::Token { token: "tell-nobody".into(), why: TokenError::Unknown };
+        assert_eq!(format!("{refusal:?}"), "Token { why: Unknown, .. }");
+    }
+
+    #[test]
+    fn the_key_of_an_attribute_is_decoded_if_all_of_its_escapes_are_valid() {
+        assert_eq!(decode_extra_key("example.com%2fscope").as_deref(), Some("example.com/scope"));
+        assert_eq!(decode_extra_key("a%2fb%zz").as_deref(), Some("a%2fb%zz"));
+        assert_eq!(decode_extra_key("a%ff"), None);
+    }
 }

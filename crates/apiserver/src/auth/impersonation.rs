@@ -13,17 +13,16 @@
 //!
 //! Upstream: endpoints/filters/impersonation
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use http::HeaderMap;
 
 use crate::auth::authentication::{
-    ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User, service_account,
+    ANONYMOUS, NODE_PREFIX, NODES, UNAUTHENTICATED, User, decode_extra_key, service_account,
 };
 use crate::auth::authorization::{Attributes, Authorizers, ResourceAttributes, forbidden, masters};
 use crate::http::headers;
-use crate::request::{RequestInfo, is_well_escaped};
+use crate::request::RequestInfo;
 use machinery::field_path::quote;
 use machinery::{Status, names};
 
@@ -31,9 +30,6 @@ const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
-
-/// The prefix of the user names of nodes.
-const NODE_PREFIX: &str = "system:node:";
 
 /// A user that another one impersonates.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -225,14 +221,13 @@ fn with_implied_groups(mut user: User, mode: Mode) -> User {
         if let Some((namespace, _)) = service_account::parse_user(&user.name) {
             user.groups = service_account::groups(namespace);
         } else if mode == Mode::ArbitraryNode {
-            user.groups.push("system:nodes".to_owned());
+            user.groups.push(NODES.to_owned());
         }
     }
-    let group = if user.name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
-    if !user.is_in(group) && !user.is_in(UNAUTHENTICATED) {
-        user.groups.push(group.to_owned());
+    if user.name == ANONYMOUS && !user.is_in(UNAUTHENTICATED) {
+        user.groups.push(UNAUTHENTICATED.to_owned());
     }
-    user
+    user.with_authenticated_group()
 }
 
 fn is_node(name: &str) -> bool {
@@ -244,20 +239,12 @@ fn extra(headers: &HeaderMap) -> Result<BTreeMap<String, Vec<String>>, Status> {
     for (header, value) in headers {
         let Some(key) = header.as_str().strip_prefix(EXTRA) else { continue };
         let value = headers::to_utf8(header.as_str(), value)?;
-        extra.entry(extra_key(key)?).or_default().push(value.to_owned());
+        let key = decode_extra_key(key).ok_or_else(|| {
+            Status::bad_request(format!("the header {header} does not decode to valid UTF-8"))
+        })?;
+        extra.entry(key.into_owned()).or_default().push(value.to_owned());
     }
     Ok(extra)
-}
-
-/// Decodes an extra key. Upstream: a key with invalid percent escapes is not decoded.
-fn extra_key(key: &str) -> Result<String, Status> {
-    if !is_well_escaped(key) {
-        return Ok(key.to_owned());
-    }
-    let decoded = percent_encoding::percent_decode_str(key).decode_utf8();
-    decoded.map(Cow::into_owned).map_err(|_| {
-        Status::bad_request(format!("the header {EXTRA}{key} does not decode to valid UTF-8"))
-    })
 }
 
 /// The error for headers without a user name. Upstream's message contains the Go struct.

@@ -82,7 +82,8 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// Adds an error for every field that is not in `known`, in which every field is that was read.
+/// Adds an error for every field of `found` that `known` does not have: `known` is what was read, written
+/// again.
 fn find_unknown(found: &Value, known: &Value, path: &Path<'_>, errors: &mut Vec<String>) {
     match (found, known) {
         (Value::Object(fields), Value::Object(known)) => {

@@ -23,7 +23,7 @@ use poly1305::Poly1305;
 use ring::rand::{SecureRandom, SystemRandom};
 use salsa20::XSalsa20;
 
-/// The error for data that no value of the cipher can be as short as.
+/// The error for data that is shorter than everything that the cipher writes.
 const TOO_SHORT: &str = "the stored data was shorter than the required size";
 
 /// The size of an AES block, and of the IV of AES-CBC.

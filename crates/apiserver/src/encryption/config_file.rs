@@ -329,8 +329,7 @@ impl Parser {
         if text.is_empty() {
             return PLUGIN_TIMEOUT;
         }
-        let seconds = go_duration::parse(text);
-        let timeout = seconds.ok().and_then(|it| Duration::try_from_secs_f64(it).ok());
+        let timeout = go_duration::parse_duration(text).ok();
         timeout.filter(|it| !it.is_zero()).unwrap_or_else(|| {
             let why = "timeout should be a positive value";
             self.errors.invalid(&path.child("timeout"), text, why);

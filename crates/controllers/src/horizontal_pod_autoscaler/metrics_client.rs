@@ -251,8 +251,7 @@ impl MetricsClient {
 
 /// A duration as Go writes it; zero if it cannot be parsed.
 fn duration(text: &str) -> Duration {
-    let seconds = go_duration::parse(text).unwrap_or_default();
-    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+    go_duration::parse_duration(text).unwrap_or_default()
 }
 
 /// A text as the value of a query parameter.

@@ -373,8 +373,7 @@ fn evaluate(
     if let Some(at) = time::parse(text) {
         return Ok(Some(at.since(now)));
     }
-    let seconds = go_duration::parse(text).ok();
-    Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).or(*fixed))
+    Ok(go_duration::parse_duration(text).ok().or(*fixed))
 }
 
 fn query(from: Option<ExpressionFrom>) -> Result<Option<Query>, String> {

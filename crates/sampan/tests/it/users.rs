@@ -215,6 +215,9 @@ fn a_binding_with_further_subjects_loses_only_the_user() {
     assert_eq!(sent.unwrap().0, 200);
     session.does("user remove jane");
     assert_eq!(session.get(path)["subjects"], json!([bob]));
+    session.does("user add jane --role view --namespace a");
+    let jane = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"});
+    assert_eq!(session.get(path)["subjects"], json!([bob, jane]), "a second time as well");
 }
 
 #[test]

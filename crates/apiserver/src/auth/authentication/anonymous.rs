@@ -3,12 +3,11 @@
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Anonymous {
-    /// They are those of the user `system:anonymous`.
+    /// All of them have the user `system:anonymous`.
     Accepted,
-    /// Those for exactly these paths are those of the user `system:anonymous`; others are not
-    /// authorized.
+    /// Requests for exactly these paths have the user `system:anonymous`; others are refused.
     AcceptedAt(Vec<String>),
-    /// They are not authorized.
+    /// All of them are refused.
     Refused,
 }
 

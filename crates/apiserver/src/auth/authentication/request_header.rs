@@ -8,12 +8,11 @@
 use std::collections::BTreeMap;
 
 use http::{HeaderMap, HeaderName};
-use percent_encoding::percent_decode_str;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use super::client_authorities::ClientAuthorities;
-use super::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User};
+use super::{User, decode_extra_key};
 use machinery::Status;
 
 /// See the [module documentation](self).
@@ -78,18 +77,14 @@ impl RequestHeaderSettings {
         for prefix in &self.extra_prefixes {
             for (header, value) in headers {
                 let Some(key) = header.as_str().strip_prefix(prefix.as_str()) else { continue };
-                // Upstream: a key that is not encoded correctly is used as it is.
-                let key = percent_decode_str(key).decode_utf8().map_or(key.into(), |it| it);
+                let key = decode_extra_key(key).ok_or_else(Status::unauthorized)?;
                 extra.entry(key.into_owned()).or_default().push(text(value.as_bytes())?.to_owned());
             }
         }
-        // Upstream: a proxy may say that its client is not authenticated.
-        let is_decided = |it: &String| it == AUTHENTICATED || it == UNAUTHENTICATED;
-        if name != ANONYMOUS && !groups.iter().any(is_decided) {
-            groups.push(AUTHENTICATED.to_owned());
-        }
         let uid = first(headers, &self.uid_headers)?.to_owned();
-        Ok(Some(User { name: name.to_owned(), uid, groups, extra }))
+        let user = User { name: name.to_owned(), uid, groups, extra };
+        // Upstream: a proxy may say that its client is not authenticated.
+        Ok(Some(user.with_authenticated_group()))
     }
 
     /// Removes the headers, so that no other server takes them for its own.
@@ -126,6 +121,7 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
+    use crate::auth::authentication::AUTHENTICATED;
 
     fn settings() -> RequestHeaderSettings {
         RequestHeaderSettings {
@@ -156,14 +152,14 @@ mod tests {
             ("x-remote-group", b"dev"),
             ("x-remote-group", b"ops"),
             ("x-remote-extra-example.com%2fscope", b"a"),
-            ("x-remote-extra-bad%ff", b"b"),
+            ("x-remote-extra-bad%2f%zz", b"b"),
             ("accept", b"*/*"),
         ]);
         let user = settings().user(&headers).unwrap().unwrap();
         assert_eq!((user.name.as_str(), user.uid.as_str()), ("alice", "7"));
         assert_eq!(user.groups, ["dev", "ops", AUTHENTICATED]);
         let extra: Vec<_> = user.extra.iter().map(|(key, it)| (&**key, it.join(","))).collect();
-        let expect = [("bad%ff", "b".to_owned()), ("example.com/scope", "a".to_owned())];
+        let expect = [("bad%2f%zz", "b".to_owned()), ("example.com/scope", "a".to_owned())];
         assert_eq!(extra, expect);
         settings().remove_from(&mut headers);
         assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["accept"]);
@@ -186,6 +182,8 @@ mod tests {
             headers.append("x-remote-user", HeaderValue::from_static("alice"));
             assert_eq!(settings().user(&headers).map_err(|it| it.code), Err(401), "{header}");
         }
+        let headers = headers(&[("x-remote-user", b"alice"), ("x-remote-extra-a%ff", b"x")]);
+        assert_eq!(settings().user(&headers).map_err(|it| it.code), Err(401), "a key");
     }
 
     #[test]

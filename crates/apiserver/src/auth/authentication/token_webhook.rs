@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::User;
+use super::{User, common_audiences};
 use crate::auth::answer_cache::{AnswerCache, Begin};
 use crate::outbound::review_client::ReviewClient;
 use crate::outbound::webhook_endpoint::WebhookEndpoint;
@@ -140,11 +140,7 @@ fn read(body: &[u8], own: &[String], requested: &[String]) -> Answer {
     let status = &review["status"];
     let stated = texts(&status["audiences"]);
     let of_token = if stated.is_empty() { own } else { &stated };
-    let audiences: Vec<String> =
-        requested.iter().filter(|it| of_token.contains(it)).cloned().collect();
-    if audiences.is_empty() {
-        return Ok(None);
-    }
+    let Ok(audiences) = common_audiences(of_token, requested) else { return Ok(None) };
     if status["authenticated"] != true {
         return match status["error"].as_str() {
             Some(error) if !error.is_empty() => Err(error.to_owned()),

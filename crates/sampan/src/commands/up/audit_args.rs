@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use crate::duration_arg::parse_duration;
 use apiserver::audit::policy::Policy;
 use apiserver::audit::{
     AuditSettings, BatchSettings, Delivery, LogSettings, Mode, Throttle, WebhookSettings,
 };
 use apiserver::outbound::webhook_endpoint::WebhookEndpoint;
-use machinery::go_duration;
 
 /// See the [module documentation](self).
 #[derive(Debug, clap::Args)]
@@ -194,11 +194,6 @@ fn delivery(plugin: &str, mode: AuditMode, batch: BatchSettings) -> Result<Deliv
         }
     }
     Ok(Delivery { mode, batch })
-}
-
-fn parse_duration(text: &str) -> Result<Duration, String> {
-    let seconds = go_duration::parse(text)?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::service_account_args::parse_duration;
 use super::start_error;
+use crate::duration_arg::parse_duration;
 use apiserver::AuthorizerConfig;
 use apiserver::auth::authorization::abac::PolicyFile;
 use apiserver::auth::authorization::always::{AlwaysAllow, AlwaysDeny};

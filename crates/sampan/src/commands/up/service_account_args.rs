@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use crate::duration_arg::parse_duration;
 use apiserver::auth::authentication::json_web_token::key_file;
 use apiserver::auth::authentication::service_account::ServiceAccountSettings;
-use machinery::go_duration;
 
 /// See the [module documentation](self).
 #[derive(Debug, clap::Args)]
@@ -75,13 +75,6 @@ impl ServiceAccountArgs {
         }
         Ok(settings)
     }
-}
-
-/// Parses a duration in Go's notation.
-pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let seconds = go_duration::parse(text).ok();
-    let duration = seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
-    duration.ok_or_else(|| "not a duration such as 24h or 1h30m".to_owned())
 }
 
 #[cfg(test)]

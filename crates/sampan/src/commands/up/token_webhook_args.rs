@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::service_account_args::parse_duration;
+use crate::duration_arg::parse_duration;
 use apiserver::auth::authentication::token_webhook::{ReviewVersion, TokenWebhookSettings};
 use apiserver::outbound::webhook_endpoint::WebhookEndpoint;
 

@@ -9,9 +9,10 @@ use kube_client::Client;
 
 use super::bindings::{self, Binding};
 use super::certificate::{self, Issued, Wanted};
-use super::input::{parse_duration, parse_group, parse_name, parse_namespace, parse_ttl};
+use super::input::{parse_group, parse_name, parse_namespace, parse_ttl};
 use super::roles::{self, Role};
 use crate::connection::{Connection, ConnectionArgs, explain};
+use crate::duration_arg::parse_duration;
 use crate::kubeconfig::{CertificateInfo, PersonEntry, add_person, context_name};
 use crate::output::{print_line, print_note};
 use crate::utc;

@@ -31,6 +31,9 @@ pub(super) const USER: &str = "sampan.dev/user";
 /// The annotation with the certificates of the user that are valid, as JSON.
 const CERTIFICATES: &str = "sampan.dev/certificates";
 
+/// The number of attempts to change a binding that others change at the same time.
+const ATTEMPTS: usize = 10;
+
 const GROUP_PATH: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// A binding of one user.
@@ -48,6 +51,8 @@ pub(super) struct Binding {
     pub certificates: Vec<CertificateInfo>,
     /// The subjects besides the user.
     others: Vec<Value>,
+    /// The version that was read.
+    resource_version: String,
 }
 
 impl Binding {
@@ -67,6 +72,7 @@ impl Binding {
             user: user.to_owned(),
             certificates: read_certificates(user, annotation(CERTIFICATES)),
             others: subjects.iter().filter(|it| !is_user(it)).cloned().collect(),
+            resource_version: metadata["resourceVersion"].as_str()?.to_owned(),
         })
     }
 
@@ -126,7 +132,7 @@ pub(super) async fn unmanaged(client: &Client, user: &str) -> Result<Vec<Binding
 }
 
 /// Gives a user a role in a namespace, or in the cluster. The binding exists afterwards in any case,
-/// so that other roles of the user can be taken away then.
+/// so that other roles of the user can be taken away then. Other subjects of the binding stay.
 pub(super) async fn grant(
     client: &Client,
     user: &str,
@@ -136,9 +142,6 @@ pub(super) async fn grant(
 ) -> Result<String> {
     let kind = if role.kind == "Role" { "role:" } else { "" };
     let name = format!("sampan:user:{user}:{kind}{}", role.name);
-    let subjects = json!([{
-        "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user,
-    }]);
     let mut binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": if namespace.is_some() { "RoleBinding" } else { "ClusterRoleBinding" },
@@ -148,31 +151,46 @@ pub(super) async fn grant(
             "annotations": annotations(certificates),
         },
         "roleRef": role.to_reference(),
-        "subjects": subjects,
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
     });
     binding["metadata"]["annotations"][USER] = json!(user);
-    let path = collection(namespace);
-    match create::<Value>(client, &path, &binding).await {
-        Err(error) if has_code(&error, 409) => {}
-        created => {
-            created.map_err(explain)?;
-            return Ok(name);
+    let path = path_of(namespace, &name);
+    for _ in 0..ATTEMPTS {
+        match create::<Value>(client, &collection(namespace), &binding).await {
+            Err(error) if has_code(&error, 409) => {}
+            created => {
+                created.map_err(explain)?;
+                return Ok(name);
+            }
+        }
+        let found: Option<Value> = get(client, &path).await.map_err(explain)?;
+        // Without one, it was deleted since then.
+        let Some(found) = found else { continue };
+        if Role::of_binding(&found).as_ref() != Some(role) {
+            bail!("there is another binding {name:?}, which gives another role: delete it");
+        }
+        let change = addition(&binding, &found, user);
+        match patch::<Value>(client, &path, MERGE_PATCH, &change).await {
+            Err(error) if has_code(&error, 409) || has_code(&error, 404) => {}
+            patched => {
+                patched.map_err(explain)?;
+                return Ok(name);
+            }
         }
     }
-    let path = path_of(namespace, &name);
-    let found: Option<Value> = get(client, &path).await.map_err(explain)?;
-    let found = found.unwrap_or_default();
-    if Role::of_binding(&found).as_ref() != Some(role) {
-        bail!("there is another binding {name:?}, which gives another role: delete it");
-    }
-    let has_user = found["subjects"].as_array().into_iter().flatten();
-    let has_user = has_user.into_iter().any(|it| it["kind"] == "User" && it["name"] == *user);
+    bail!("others change the binding {name:?} all the time: run the command again")
+}
+
+/// The patch that makes `found` a binding of the user as well, if it is still the same then.
+fn addition(binding: &Value, found: &Value, user: &str) -> Value {
     let mut change = json!({"metadata": binding["metadata"].clone()});
-    if !has_user {
-        change["subjects"] = subjects;
+    change["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"].clone();
+    let mut subjects = found["subjects"].as_array().cloned().unwrap_or_default();
+    if !subjects.iter().any(|it| it["kind"] == "User" && it["name"] == *user) {
+        subjects.extend(binding["subjects"].as_array().cloned().unwrap_or_default());
+        change["subjects"] = Value::Array(subjects);
     }
-    patch::<Value>(client, &path, MERGE_PATCH, &change).await.map_err(explain)?;
-    Ok(name)
+    change
 }
 
 /// Writes what is known of the certificates of a binding's user.
@@ -210,20 +228,105 @@ fn read_certificates(user: &str, text: &str) -> Vec<CertificateInfo> {
     certificates.collect()
 }
 
-/// Takes the user out of a binding, and deletes the binding if nobody else is in it.
+/// Takes the user out of a binding, and deletes the binding if nobody else is in it. A binding that
+/// others have changed since it was read is read again.
 pub(super) async fn revoke(client: &Client, binding: &Binding) -> Result<()> {
-    if binding.others.is_empty() {
-        let deleted = delete::<Value>(client, &binding.path(), &json!({})).await;
-        none_if_missing(deleted).map_err(explain)?;
-        return Ok(());
+    let mut binding = binding.clone();
+    let path = binding.path();
+    for _ in 0..ATTEMPTS {
+        let version = &binding.resource_version;
+        let result = if binding.others.is_empty() {
+            let options = json!({"preconditions": {"resourceVersion": version}});
+            delete::<Value>(client, &path, &options).await
+        } else {
+            let change = json!({
+                "metadata": {
+                    "labels": {MANAGED_BY.0: null},
+                    "annotations": {USER: null, CERTIFICATES: null},
+                    "resourceVersion": version,
+                },
+                "subjects": binding.others,
+            });
+            patch::<Value>(client, &path, MERGE_PATCH, &change).await
+        };
+        match result {
+            Err(error) if has_code(&error, 409) => {}
+            done => {
+                none_if_missing(done).map_err(explain)?;
+                return Ok(());
+            }
+        }
+        let found: Option<Value> = get(client, &path).await.map_err(explain)?;
+        let found = found.and_then(|it| Binding::read(&it, Some(&binding.user)));
+        // Without one, somebody else has taken the user out of it.
+        let Some(found) = found else { return Ok(()) };
+        binding = found;
     }
-    let change = json!({
-        "metadata": {
-            "labels": {MANAGED_BY.0: null},
-            "annotations": {USER: null, CERTIFICATES: null},
-        },
-        "subjects": binding.others,
-    });
-    patch::<Value>(client, &binding.path(), MERGE_PATCH, &change).await.map_err(explain)?;
-    Ok(())
+    bail!("others change the {} all the time: run the command again", binding.describe())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testenv::TestEnv;
+
+    const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
+
+    /// A plane in which jane has a role, and its binding as it was read then.
+    async fn plane_with_jane() -> (TestEnv, Binding) {
+        let env = TestEnv::start().await;
+        let role = Role { kind: "ClusterRole".to_owned(), name: "view".to_owned() };
+        grant(&env.kube(), "jane", &role, Some("default"), &[]).await.unwrap();
+        let binding = managed(&env.kube()).await.unwrap().remove(0);
+        (env, binding)
+    }
+
+    fn subject(name: &str) -> Value {
+        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name})
+    }
+
+    async fn set_subjects(env: &TestEnv, subjects: Value) {
+        let path = format!("{BINDINGS}/sampan:user:jane:view");
+        let change = json!({"subjects": subjects});
+        patch::<Value>(&env.kube(), &path, MERGE_PATCH, &change).await.unwrap();
+    }
+
+    async fn subjects(env: &TestEnv) -> Value {
+        let path = format!("{BINDINGS}/sampan:user:jane:view");
+        let binding: Option<Value> = get(&env.kube(), &path).await.unwrap();
+        binding.map(|mut it| it["subjects"].take()).unwrap_or_default()
+    }
+
+    #[tokio::test]
+    async fn a_user_that_is_added_to_a_binding_again_leaves_its_other_subjects() {
+        let (env, binding) = plane_with_jane().await;
+        set_subjects(&env, json!([subject("bob")])).await;
+        grant(&env.kube(), "jane", &binding.role, Some("default"), &[]).await.unwrap();
+        assert_eq!(subjects(&env).await, json!([subject("bob"), subject("jane")]));
+    }
+
+    #[tokio::test]
+    async fn a_subject_that_is_added_while_a_user_is_removed_stays() {
+        let (env, binding) = plane_with_jane().await;
+        set_subjects(&env, json!([subject("jane"), subject("bob")])).await;
+        revoke(&env.kube(), &binding).await.unwrap();
+        assert_eq!(subjects(&env).await, json!([subject("bob")]), "it is not deleted");
+
+        let (env, _) = plane_with_jane().await;
+        set_subjects(&env, json!([subject("jane"), subject("bob")])).await;
+        let binding = managed(&env.kube()).await.unwrap().remove(0);
+        set_subjects(&env, json!([subject("eve"), subject("jane"), subject("bob")])).await;
+        revoke(&env.kube(), &binding).await.unwrap();
+        assert_eq!(subjects(&env).await, json!([subject("eve"), subject("bob")]));
+    }
+
+    #[tokio::test]
+    async fn a_binding_is_deleted_with_its_last_subject() {
+        let (env, binding) = plane_with_jane().await;
+        annotate(&env.kube(), &binding, &[]).await.unwrap();
+        set_subjects(&env, json!([subject("jane")])).await;
+        revoke(&env.kube(), &binding).await.unwrap();
+        assert_eq!(subjects(&env).await, Value::Null);
+        revoke(&env.kube(), &binding).await.unwrap();
+    }
 }

@@ -70,10 +70,7 @@ pub(super) async fn issue(client: &Client, clock: &Clock, wanted: &Wanted<'_>) -
     let created: Value = create(client, PATH, &request).await.map_err(explain)?;
     let name = created["metadata"]["name"].as_str().context("the request has no name")?.to_owned();
     match finish(client, clock, created, &name, wanted).await {
-        Ok(certificate) => {
-            let info = CertificateInfo::read(&certificate)
-                .filter(|it| it.user == wanted.name)
-                .context("the certificate of the signer is not one for this user")?;
+        Ok((certificate, info)) => {
             Ok(Issued { key: made.key, certificate, info, request_name: name })
         }
         Err(error) => {
@@ -84,14 +81,14 @@ pub(super) async fn issue(client: &Client, clock: &Clock, wanted: &Wanted<'_>) -
     }
 }
 
-/// Approves the request and waits for the certificate.
+/// Approves the request, waits for the certificate and reads it.
 async fn finish(
     client: &Client,
     clock: &Clock,
     mut request: Value,
     name: &str,
     wanted: &Wanted<'_>,
-) -> Result<String> {
+) -> Result<(String, CertificateInfo)> {
     request["status"]["conditions"] = json!([{
         "type": "Approved",
         "status": "True",
@@ -102,15 +99,19 @@ async fn finish(
     let approved: Value =
         replace(client, &format!("{path}/approval"), &request).await.map_err(explain)?;
     let waiting = wait_for_certificate(client, clock, &path, approved);
-    match tokio::time::timeout(wanted.timeout, waiting).await {
-        Ok(certificate) => certificate,
+    let certificate = match tokio::time::timeout(wanted.timeout, waiting).await {
+        Ok(certificate) => certificate?,
         Err(_) => bail!(
             "there is no certificate after {:?}: the cluster has no signer for {SIGNER}, or it is \
              slow; a plane signs with the controller certificatesigningrequest-signing \
              (`sampan up --controllers`), and --timeout waits longer",
             wanted.timeout
         ),
-    }
+    };
+    let info = CertificateInfo::read(&certificate)
+        .filter(|it| it.user == wanted.name)
+        .context("the certificate of the signer is not one for this user")?;
+    Ok((certificate, info))
 }
 
 async fn wait_for_certificate(
@@ -174,4 +175,43 @@ pub(super) async fn recent(client: &Client) -> Result<Vec<CertificateInfo>> {
         (item["metadata"]["annotations"][USER] == *info.user).then_some(info)
     });
     Ok(certificates.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use client::json_requests::{MERGE_PATCH, patch};
+    use testenv::TestEnv;
+    use tls::Authority;
+
+    /// Signs the first request that appears with a certificate of another user.
+    async fn sign_for_bob(client: &Client, clock: &Clock) {
+        let now = clock.now();
+        let authority = Authority::new("ca", now, Duration::from_hours(24)).unwrap();
+        let bob = authority.client("bob", &[], now, Duration::from_hours(1)).unwrap();
+        let name = loop {
+            let list: Value = get(client, PATH).await.unwrap().unwrap();
+            if let Some(name) = list["items"][0]["metadata"]["name"].as_str() {
+                break name.to_owned();
+            }
+            tokio::task::yield_now().await;
+        };
+        let change = json!({"status": {"certificate": BASE64_STANDARD.encode(bob.certificate)}});
+        let path = format!("{PATH}/{name}/status");
+        patch::<Value>(client, &path, MERGE_PATCH, &change).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_request_with_a_certificate_of_somebody_else_is_removed() {
+        let (env, clock) = (TestEnv::start().await, Clock::system());
+        let client = env.kube();
+        let (ttl, timeout) = (Duration::from_hours(1), Duration::from_mins(1));
+        let wanted = Wanted { name: "jane", groups: &[], ttl, timeout };
+        let (issued, ()) =
+            tokio::join!(issue(&client, &clock, &wanted), sign_for_bob(&client, &clock));
+        let error = issued.err().map(|it| it.to_string()).unwrap_or_default();
+        assert_eq!(error, "the certificate of the signer is not one for this user");
+        let list: Value = get(&client, PATH).await.unwrap().unwrap();
+        assert_eq!(list["items"], json!([]));
+    }
 }

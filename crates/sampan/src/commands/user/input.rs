@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use machinery::go_duration;
+use machinery::{go_duration, names};
 
 /// The shortest lifetime of a certificate that the API allows.
 const MIN_TTL: Duration = Duration::from_mins(10);
@@ -47,19 +47,17 @@ fn check_name(text: &str) -> Result<String, String> {
 
 /// Parses the name of a namespace.
 pub(super) fn parse_namespace(text: &str) -> Result<String, String> {
-    let is_allowed = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
-    let is_name = !text.is_empty()
-        && text.len() <= 63
-        && text.chars().all(is_allowed)
-        && !text.starts_with('-')
-        && !text.ends_with('-');
-    let refusal = "the name of a namespace has lowercase letters, digits and - between them";
-    if is_name { Ok(text.to_owned()) } else { Err(refusal.to_owned()) }
+    let defects = names::namespace_name(text);
+    if defects.is_empty() { Ok(text.to_owned()) } else { Err(defects.join("; ")) }
 }
 
 /// Parses the lifetime of a certificate: Go's notation, or days as in `7d`.
 pub(super) fn parse_ttl(text: &str) -> Result<Duration, String> {
-    let ttl = parse_duration(text)?;
+    let ttl = match text.strip_suffix('d') {
+        Some(days) => days.parse().ok().map(|days: u32| 24 * Duration::from_hours(days.into())),
+        None => go_duration::parse_duration(text).ok(),
+    };
+    let ttl = ttl.ok_or("not a duration such as 24h, 1h30m or 7d")?;
     if ttl < MIN_TTL {
         return Err("a certificate is valid for 10 minutes at least".to_owned());
     }
@@ -67,16 +65,6 @@ pub(super) fn parse_ttl(text: &str) -> Result<Duration, String> {
         return Err("a certificate is valid for 68 years at most".to_owned());
     }
     Ok(ttl)
-}
-
-/// Parses a duration in Go's notation, or in days.
-pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let seconds = match text.strip_suffix('d') {
-        Some(days) => days.parse::<u32>().ok().map(|days| f64::from(days) * 86_400.0),
-        None => go_duration::parse(text).ok(),
-    };
-    let duration = seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
-    duration.ok_or_else(|| "not a duration such as 24h, 1h30m or 7d".to_owned())
 }
 
 #[cfg(test)]

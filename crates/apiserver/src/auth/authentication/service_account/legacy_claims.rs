@@ -3,6 +3,8 @@
 //!
 //! Upstream: `pkg/serviceaccount/legacy.go`.
 
+use std::fmt;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
@@ -140,7 +142,7 @@ impl LegacyClaims {
 }
 
 /// The current state of an object that a token refers to.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct ReferencedObject {
     /// The uid of the object.
     pub uid: String,
@@ -152,6 +154,18 @@ pub struct ReferencedObject {
     pub is_invalidated: bool,
     /// The date of the last use of the token in a secret; empty if it is not known.
     pub last_used: String,
+}
+
+impl fmt::Debug for ReferencedObject {
+    /// Omits the token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReferencedObject")
+            .field("uid", &self.uid)
+            .field("deletion_timestamp", &self.deletion_timestamp)
+            .field("is_invalidated", &self.is_invalidated)
+            .field("last_used", &self.last_used)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ReferencedObject {
@@ -209,6 +223,13 @@ mod tests {
         let deleted = ReferencedObject { deletion_timestamp: Some(1), ..secret };
         check(Some(&deleted), "1", Err("Token has been invalidated"));
         check(Some(&ReferencedObject::default()), "1", Err("Token does not match server's copy"));
+    }
+
+    #[test]
+    fn the_debug_output_of_a_secret_has_no_token() {
+        let token = "tell-nobody".to_owned();
+        let secret = ReferencedObject { token, ..ReferencedObject::default() };
+        assert!(!format!("{secret:?}").contains("tell-nobody"), "{secret:?}");
     }
 
     #[test]
