@@ -103,12 +103,12 @@ mod tests {
         let mut readings = readings.into_iter();
         let mut reports = Vec::new();
         loop {
-            let changed = followed.changed(|| match readings.next() {
-                Some(reading) => reading.map_err(io::Error::other),
-                None => {
+            let changed = followed.changed(|| {
+                let Some(reading) = readings.next() else {
                     tasks.ask_to_stop();
-                    Ok(None)
-                }
+                    return Ok(None);
+                };
+                reading.map_err(io::Error::other)
             });
             let advance = async {
                 loop {

@@ -116,7 +116,7 @@ async fn the_remaining_lifetime_of_client_certificates_is_measured() {
     let clients = TestAuthority::new("clients");
     let plane = plane(&clients).await;
     let mut alice = client_params("alice");
-    alice.not_after = rcgen::date_time_ymd(1970, 1, 1) + since_epoch() + HOUR;
+    alice.not_after = rcgen::date_time_ymd(1970, 1, 1) + since_epoch() + HOUR * 3 / 4;
     user(&plane, Some(&clients.sign(&alice))).await.unwrap().unwrap();
     let metrics = plane.get_as("/metrics", "*/*").await;
     let metrics = String::from_utf8(metrics.bytes.to_vec()).unwrap();
