@@ -1,5 +1,6 @@
 //! [`AuditContext`]: the audit events of one request.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +11,7 @@ use http::{HeaderMap, Response};
 use tokio::time::Instant;
 
 use super::Auditor;
-use super::event::{self, Event};
+use super::event::{self, Event, ResponseStatus};
 use super::objects;
 use super::policy::{AuditAttributes, Level, RequestAuditConfig, Stage};
 use crate::auth::authentication::User;
@@ -40,6 +41,12 @@ struct State {
     /// Whether the last event is recorded, or will be at the end of a stream.
     is_finished: bool,
 }
+
+/// The annotation with the decision of the authorizers.
+const DECISION: Cow<'static, str> = Cow::Borrowed("authorization.k8s.io/decision");
+
+/// The annotation with the reason of the decision.
+const REASON: Cow<'static, str> = Cow::Borrowed("authorization.k8s.io/reason");
 
 /// The event could not be stored, and the backend demands that the request fails.
 #[derive(Debug)]
@@ -90,7 +97,7 @@ impl AuditContext {
         let message = attempted_methods(&client.head.headers, client.has_certificate);
         let mut state = self.lock();
         state.is_unauthenticated = true;
-        state.event.response_status = Some(event::status_of_code(Some(&message), 401));
+        state.event.response_status = Some(event::status_of_unauthenticated(&message));
     }
 
     fn evaluate(&self, user: &User, info: &RequestInfo, client: &Client<'_>, known: bool) {
@@ -118,27 +125,24 @@ impl AuditContext {
     /// Records a decision of the authorizers. Upstream: endpoints/filters `WithAuthorization`.
     pub(crate) fn set_decision(&self, decision: &Decision) {
         if decision.is_allowed() {
-            self.annotate("authorization.k8s.io/decision", "allow");
+            self.add_annotation(DECISION, "allow".into());
         } else if decision.evaluation_error().is_some() {
-            return self.annotate("authorization.k8s.io/reason", "internal error");
+            return self.add_annotation(REASON, "internal error".into());
         } else {
-            self.annotate("authorization.k8s.io/decision", "forbid");
+            self.add_annotation(DECISION, "forbid".into());
         }
-        self.annotate("authorization.k8s.io/reason", decision.reason());
+        self.add_annotation(REASON, decision.reason().to_owned().into());
     }
 
     /// Adds an annotation. The first value of a key counts.
     pub(crate) fn annotate(&self, key: &str, value: &str) {
-        let mut state = self.lock();
-        let present = state.event.annotations.get(key).map(|present| present == value);
-        match present {
-            None => {
-                state.event.annotations.insert(key.to_owned(), value.to_owned());
-            }
-            Some(true) => {}
-            Some(false) => {
-                tracing::warn!(key, audit_id = self.id, "an audit annotation was set twice");
-            }
+        self.add_annotation(key.to_owned().into(), value.to_owned().into());
+    }
+
+    fn add_annotation(&self, key: Cow<'static, str>, value: Cow<'static, str>) {
+        let rejected = self.lock().event.annotations.add(key, value);
+        if let Err(key) = rejected {
+            tracing::warn!(%key, audit_id = self.id, "an audit annotation was set twice");
         }
     }
 
@@ -178,7 +182,7 @@ impl AuditContext {
         let mut state = self.lock();
         // That of a failed authentication tells more than the response.
         if !state.is_unauthenticated {
-            state.event.response_status = Some(event::status_of_failure(status));
+            state.event.response_status = Some(event::status_of_failure(status).into());
         }
     }
 
@@ -204,9 +208,8 @@ impl AuditContext {
             state.is_finished = true;
             let code = response.status().as_u16();
             let status = state.event.response_status.take();
-            let status = status.or_else(|| objects::status_of(&response));
-            state.event.response_status =
-                Some(status.unwrap_or_else(|| event::status_of_code(None, code)));
+            let status = status.or_else(|| objects::status_of(&response).map(Into::into));
+            state.event.response_status = Some(status.unwrap_or(ResponseStatus::Code(code)));
             let is_resource = state.event.object_ref.is_some();
             if config.level == Level::RequestResponse
                 && is_resource
@@ -242,7 +245,7 @@ impl AuditContext {
         let status = Status::new(500, Reason::InternalError, message);
         {
             let mut state = self.lock();
-            state.event.response_status = Some(event::status_of_failure(&status));
+            state.event.response_status = Some(event::status_of_failure(&status).into());
             state.is_finished = true;
         }
         self.record(Stage::Panic, Some(deadline)).await;

@@ -1,6 +1,7 @@
 //! [`Event`]: the `audit.k8s.io/v1` Event of a request. The parts that all stages of a request share
 //! are encoded once; a stage copies them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -33,14 +34,83 @@ pub(super) struct Event {
     /// Not encoded yet, since the object of the request completes it.
     pub object_ref: Option<ObjectReference>,
     /// The `responseStatus`.
-    pub response_status: Option<Vec<u8>>,
+    pub response_status: Option<ResponseStatus>,
     /// The `requestObject`.
     pub request_object: Option<Vec<u8>>,
     /// The `responseObject`.
     pub response_object: Option<Vec<u8>>,
-    /// The annotations by key.
-    pub annotations: BTreeMap<String, String>,
+    /// Not encoded yet, since annotations are added until the end.
+    pub annotations: Annotations,
 }
+
+/// The `responseStatus` of an event.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ResponseStatus {
+    /// That of a response without a Status.
+    Code(u16),
+    /// As JSON.
+    Encoded(Cow<'static, [u8]>),
+}
+
+impl ResponseStatus {
+    fn size(&self) -> usize {
+        match self {
+            Self::Code(_) => 0,
+            Self::Encoded(bytes) => bytes.len(),
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Code(code) => write_code(out, None, *code),
+            Self::Encoded(bytes) => out.extend_from_slice(bytes),
+        }
+    }
+}
+
+impl From<Vec<u8>> for ResponseStatus {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Encoded(bytes.into())
+    }
+}
+
+/// The annotations of an event, in the order of their keys. Those of most requests are constant.
+#[derive(Debug, Default)]
+pub(super) struct Annotations(Vec<(Cow<'static, str>, Cow<'static, str>)>);
+
+impl Annotations {
+    /// Adds an annotation, unless the key has a value. The error is the key if that is another one.
+    pub(super) fn add(
+        &mut self,
+        key: Cow<'static, str>,
+        value: Cow<'static, str>,
+    ) -> Result<(), Cow<'static, str>> {
+        match self.0.binary_search_by(|(present, _)| present.cmp(&key)) {
+            Ok(index) if self.0[index].1 == value => Ok(()),
+            Ok(_) => Err(key),
+            Err(index) => {
+                self.0.insert(index, (key, value));
+                Ok(())
+            }
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        for (index, (key, value)) in self.0.iter().enumerate() {
+            out.push(if index == 0 { b'{' } else { b',' });
+            json::write(out, key);
+            out.push(b':');
+            json::write(out, value);
+        }
+        out.push(b'}');
+    }
+}
+
+/// The initial capacity for the constant parts of an event, so that they seldom grow.
+const REQUEST_CAPACITY: usize = 512;
+
+/// Like [`REQUEST_CAPACITY`], for the addresses and the user agent.
+const CLIENT_CAPACITY: usize = 192;
 
 /// The object of a request.
 #[derive(Debug, Default, Serialize)]
@@ -86,7 +156,11 @@ impl<'a> From<&'a User> for UserInfo<'a> {
 impl Event {
     /// The event of a request. `address` is that of the client, unless it is in this process.
     pub(super) fn new(attributes: &Attributes<'_>, head: &Head, address: Option<IpAddr>) -> Self {
-        let mut event = Self::default();
+        let mut event = Self {
+            request: Vec::with_capacity(REQUEST_CAPACITY),
+            client: Vec::with_capacity(CLIENT_CAPACITY),
+            ..Self::default()
+        };
         let uri = head.uri.path_and_query().map_or("", |it| it.as_str());
         field(&mut event.request, "requestURI", uri);
         field(&mut event.request, "verb", attributes.verb);
@@ -135,8 +209,9 @@ impl Event {
         received: Timestamp,
         now: Timestamp,
     ) -> Vec<u8> {
-        let objects = [&self.response_status, &self.request_object, &self.response_object];
+        let objects = [&self.request_object, &self.response_object];
         let objects: usize = objects.iter().filter_map(|it| it.as_ref()).map(Vec::len).sum();
+        let objects = objects + self.response_status.as_ref().map_or(0, ResponseStatus::size);
         let mut out = Vec::with_capacity(
             self.request.len() + self.impersonation.len() + self.client.len() + objects + 768,
         );
@@ -151,13 +226,17 @@ impl Event {
         if let Some(object) = &self.object_ref {
             field(&mut out, "objectRef", object);
         }
-        raw_field(&mut out, "responseStatus", self.response_status.as_deref());
+        if let Some(status) = &self.response_status {
+            begin_field(&mut out, "responseStatus");
+            status.write(&mut out);
+        }
         raw_field(&mut out, "requestObject", self.request_object.as_deref());
         raw_field(&mut out, "responseObject", self.response_object.as_deref());
         field(&mut out, "requestReceivedTimestamp", &micros(received));
         field(&mut out, "stageTimestamp", &micros(now));
-        if !self.annotations.is_empty() {
-            field(&mut out, "annotations", &self.annotations);
+        if !self.annotations.0.is_empty() {
+            begin_field(&mut out, "annotations");
+            self.annotations.write(&mut out);
         }
         out.extend_from_slice(b"}\n");
         out
@@ -180,20 +259,27 @@ pub(super) fn status_of_failure(status: &Status) -> Vec<u8> {
     out
 }
 
-/// The `responseStatus` of a response without a Status.
-pub(super) fn status_of_code(message: Option<&str>, code: u16) -> Vec<u8> {
-    let mut out = br#"{"metadata":{}"#.to_vec();
+/// The `responseStatus` of a failed authentication.
+pub(super) fn status_of_unauthenticated(message: &str) -> ResponseStatus {
+    let mut out = Vec::new();
+    write_code(&mut out, Some(message), 401);
+    out.into()
+}
+
+fn write_code(out: &mut Vec<u8>, message: Option<&str>, code: u16) {
+    out.extend_from_slice(br#"{"metadata":{}"#);
     if let Some(message) = message {
-        field(&mut out, "message", message);
+        field(out, "message", message);
     }
-    field(&mut out, "code", &code);
+    field(out, "code", &code);
     out.push(b'}');
-    out
 }
 
 /// The `responseStatus` of a request whose client disconnected before the response.
-pub(super) fn status_of_early_close() -> Vec<u8> {
-    br#"{"metadata":{},"status":"Success","message":"Connection closed early","code":200}"#.to_vec()
+pub(super) fn status_of_early_close() -> ResponseStatus {
+    let status =
+        br#"{"metadata":{},"status":"Success","message":"Connection closed early","code":200}"#;
+    ResponseStatus::Encoded(Cow::Borrowed(status))
 }
 
 fn field(out: &mut Vec<u8>, name: &str, value: &(impl Serialize + ?Sized)) {
@@ -218,12 +304,12 @@ fn micros(time: Timestamp) -> String {
     timestamp::format_micros(time.seconds(), time.nanos())
 }
 
-fn truncated_user_agent(agent: &str) -> String {
+fn truncated_user_agent(agent: &str) -> Cow<'_, str> {
     if agent.len() <= MAX_USER_AGENT {
-        return agent.to_owned();
+        return agent.into();
     }
     let end = agent.floor_char_boundary(MAX_USER_AGENT);
-    format!("{}...TRUNCATED", &agent[..end])
+    format!("{}...TRUNCATED", &agent[..end]).into()
 }
 
 /// The addresses of proxies and of the client. All but the last can be chosen by the client.
@@ -264,6 +350,18 @@ mod tests {
         let text = truncated_user_agent(&agent);
         assert_eq!(text.len(), 1024 + "...TRUNCATED".len());
         assert_eq!(truncated_user_agent("kubectl"), "kubectl");
+    }
+
+    #[test]
+    fn annotations_are_ordered_and_the_first_value_of_a_key_counts() {
+        let mut annotations = Annotations::default();
+        annotations.add("b".into(), "1".into()).unwrap();
+        annotations.add("a".into(), "<".into()).unwrap();
+        annotations.add("b".into(), "1".into()).unwrap();
+        assert_eq!(annotations.add("b".into(), "2".into()), Err("b".into()));
+        let mut out = Vec::new();
+        annotations.write(&mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), r#"{"a":"\u003c","b":"1"}"#);
     }
 
     #[test]
