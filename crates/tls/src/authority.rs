@@ -88,7 +88,7 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(params, key), certificate })
     }
 
-    /// The authority with an existing certificate, the first of several, and its key.
+    /// The authority with an existing certificate and key.
     pub fn from_pem(authority: &Certified) -> Result<Self, LoadError> {
         let certificate = &authority.certificate;
         let key = KeyPair::from_pem(&authority.key).map_err(LoadError::Key)?;
@@ -101,7 +101,7 @@ impl Authority {
         }
         let issuer = Issuer::from_ca_cert_pem(certificate, key)
             .map_err(|error| LoadError::Certificate(Some(error)))?;
-        Ok(Self { issuer, certificate: first_certificate(certificate).to_owned() })
+        Ok(Self { issuer, certificate: certificate.clone() })
     }
 
     /// The certificate, which peers trust, in PEM.
@@ -236,16 +236,6 @@ fn set_validity(params: &mut CertificateParams, now: Timestamp, lifetime: Durati
 
 fn date(time: Timestamp) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(time.seconds()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
-}
-
-/// The first certificate of a text in PEM, with its line end.
-fn first_certificate(text: &str) -> &str {
-    const END: &str = "-----END CERTIFICATE-----";
-    let end = text.find(END).map_or(text.len(), |at| at + END.len());
-    match text[end..].find('\n') {
-        Some(line_end) => &text[..=end + line_end],
-        None => &text[..end],
-    }
 }
 
 #[cfg(test)]
