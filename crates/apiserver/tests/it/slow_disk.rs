@@ -9,6 +9,7 @@ use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
 use tokio::sync::watch;
 
+use apiserver::Fairness;
 use keel::{Clock, Tasks};
 use machinery::Value;
 use store::embedded::{Disk, StoreFile};
@@ -37,7 +38,9 @@ pub(crate) async fn start(clock: Clock) -> (TestEnv, SlowDisk) {
     let disk = SlowDisk::new();
     let opened =
         Embedded::open_on(Box::new(disk.clone()), Options::default(), &clock, &Tasks::new());
-    let plane = TestEnv::builder().clock(clock).store(opened.unwrap()).start().await;
+    // Otherwise the server may write the status of flow schemas meanwhile.
+    let builder = TestEnv::builder().config(|config| config.fairness = Fairness::Disabled);
+    let plane = builder.clock(clock).store(opened.unwrap()).start().await;
     (plane, disk)
 }
 
