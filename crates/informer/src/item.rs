@@ -310,6 +310,12 @@ impl Item {
         self.0.identity.generation()
     }
 
+    /// False if the object has neither `ownerReferences` nor a `deletionTimestamp`. It is true as well
+    /// if that is not known without parsing the object.
+    pub fn may_be_owned_or_deleted(&self) -> bool {
+        self.0.identity.may_be_owned_or_deleted
+    }
+
     /// The object's JSON.
     pub fn json(&self) -> Bytes {
         self.lock().json(self.resource_version())

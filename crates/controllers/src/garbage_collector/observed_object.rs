@@ -3,11 +3,9 @@
 //! Most objects have no owner and are not being deleted. Of these only the uid and the key are read.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use memchr::memmem::Finder;
 use serde::Deserialize;
 
 use super::uid::Uid;
@@ -72,11 +70,11 @@ impl Relations {
             deletion_timestamp: Option<serde::de::IgnoredAny>,
             finalizers: Vec<String>,
         }
-        // The bytes of a server in this process are read where they are.
-        let json = item.shared_bytes().unwrap_or_else(|| item.json());
-        if !is_mentioned(&json) {
+        if !item.may_be_owned_or_deleted() {
             return None;
         }
+        // The bytes of a server in this process are read where they are.
+        let json = item.shared_bytes().unwrap_or_else(|| item.json());
         let Object { metadata } = match serde_json::from_slice(&json) {
             Ok(object) => object,
             Err(error) => {
@@ -93,15 +91,6 @@ impl Relations {
         };
         (relations.is_being_deleted || !relations.owners.is_empty()).then_some(relations)
     }
-}
-
-/// Whether the JSON contains a field name that makes an object relevant, possibly in another place.
-fn is_mentioned(json: &[u8]) -> bool {
-    static OWNERS: LazyLock<Finder<'static>> =
-        LazyLock::new(|| Finder::new(b"\"ownerReferences\""));
-    static DELETION: LazyLock<Finder<'static>> =
-        LazyLock::new(|| Finder::new(b"\"deletionTimestamp\""));
-    OWNERS.find(json).is_some() || DELETION.find(json).is_some()
 }
 
 impl ReflectorItem for ObservedObject {

@@ -37,26 +37,29 @@ impl Uid {
 }
 
 fn parse(text: &str) -> Option<Uid> {
-    if text.len() != 36 {
+    let text: &[u8; 36] = text.as_bytes().try_into().ok()?;
+    if HYPHENS.iter().any(|at| text[*at] != b'-') {
         return None;
     }
-    let mut number = 0_u128;
-    for (index, byte) in text.bytes().enumerate() {
-        if HYPHENS.contains(&index) {
-            if byte != b'-' {
-                return None;
-            }
-            continue;
-        }
+    let uid = [
+        digits(&text[..8])?,
+        digits(&text[9..13])? << 16 | digits(&text[14..18])?,
+        digits(&text[19..23])? << 16 | digits(&text[24..28])?,
+        digits(&text[28..])?,
+    ];
+    (!is_hash(uid)).then_some(Uid(uid))
+}
+
+/// The number that these hexadecimal digits in lower case stand for.
+fn digits(text: &[u8]) -> Option<u32> {
+    text.iter().try_fold(0, |number, byte| {
         let digit = match byte {
             b'0'..=b'9' => byte - b'0',
             b'a'..=b'f' => byte - b'a' + 10,
             _ => return None,
         };
-        number = number << 4 | u128::from(digit);
-    }
-    let uid = words(number);
-    (!is_hash(uid)).then_some(Uid(uid))
+        Some(number << 4 | u32::from(digit))
+    })
 }
 
 /// Whether the variant of the UUID is the reserved one, which marks a hash.
@@ -68,18 +71,9 @@ fn hashed(text: &str) -> Uid {
     let hash = |salt: u8| {
         let mut hasher = DefaultHasher::new();
         (salt, text).hash(&mut hasher);
-        u128::from(hasher.finish())
+        u32::try_from(hasher.finish() >> 32).expect("the high half fits 32 bits")
     };
-    let mut uid = words(hash(0) << 64 | hash(1));
-    uid[2] |= 0b111 << 29;
-    Uid(uid)
-}
-
-fn words(number: u128) -> [u32; 4] {
-    let bytes = number.to_be_bytes();
-    let word =
-        |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    [word(0), word(4), word(8), word(12)]
+    Uid([hash(0), hash(1), hash(2) | 0b111 << 29, hash(3)])
 }
 
 #[cfg(test)]

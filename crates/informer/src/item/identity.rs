@@ -15,6 +15,8 @@ pub(super) struct Identity {
     text: Box<str>,
     uid_length: u32,
     generation_length: u8,
+    /// False if the metadata are known to have neither owners nor a deletion timestamp.
+    pub(super) may_be_owned_or_deleted: bool,
     /// Whether this state was read, see [`Item::mark_read`](super::Item::mark_read).
     pub(super) is_read: AtomicBool,
 }
@@ -50,6 +52,7 @@ impl Identity {
             uid_length: u32::try_from(uid.len())
                 .map_err(|error| BadItem::Malformed(serde::de::Error::custom(error)))?,
             generation_length,
+            may_be_owned_or_deleted: true,
             is_read: AtomicBool::new(false),
         })
     }

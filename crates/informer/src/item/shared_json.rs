@@ -40,6 +40,7 @@ pub struct StoredObject<'a> {
 struct SharedMetadata<'a> {
     uid: &'a str,
     generation: i64,
+    is_owned_or_deleted: bool,
     /// The position of the member `managedFields`.
     managed_fields: Option<Range<usize>>,
 }
@@ -58,7 +59,8 @@ impl<'a> SharedMetadata<'a> {
     /// Reads the metadata; `None` if they are not as a server stores them.
     fn read(stored: &StoredObject<'a>) -> Option<Self> {
         let json: &'a [u8] = stored.json;
-        let mut found = Self { uid: "", generation: 0, managed_fields: None };
+        let mut found =
+            Self { uid: "", generation: 0, is_owned_or_deleted: false, managed_fields: None };
         let mut is_plain = true;
         each_member(json, stored.metadata_at, |key, value| match &json[key.clone()] {
             b"\"uid\"" => match plain_text(&json[value]) {
@@ -69,6 +71,7 @@ impl<'a> SharedMetadata<'a> {
                 Ok(Ok(generation)) => found.generation = generation,
                 _ => is_plain = false,
             },
+            b"\"ownerReferences\"" | b"\"deletionTimestamp\"" => found.is_owned_or_deleted = true,
             b"\"managedFields\"" => found.managed_fields = Some(key.start..value.end),
             _ => {}
         })?;
@@ -155,13 +158,14 @@ impl super::Item {
             return Err(BadItem::Malformed(serde::de::Error::custom("the object is too long")));
         };
         let version = stored.resource_version.to_string();
-        let Some(SharedMetadata { uid, generation, .. }) = metadata else {
+        let Some(SharedMetadata { uid, generation, is_owned_or_deleted, .. }) = metadata else {
             // Another program has written it, and it is copied.
             let mut copy = Vec::new();
             json.write(&version, &mut copy);
             return Self::parse(copy);
         };
-        let identity = Identity::new(stored.namespace, stored.name, uid, &version, generation)?;
+        let mut identity = Identity::new(stored.namespace, stored.name, uid, &version, generation)?;
+        identity.may_be_owned_or_deleted = is_owned_or_deleted;
         Ok(Self::new(identity, Body::shared(json)))
     }
 }
@@ -232,6 +236,19 @@ mod tests {
         assert_eq!(stripped.shared_bytes().unwrap().as_ptr(), bytes.as_ptr());
         assert!(stripped.object().unwrap().metadata().unwrap().get("managedFields").is_none());
         assert!(clone.object().unwrap().metadata().unwrap().get("managedFields").is_some());
+    }
+
+    #[test]
+    fn an_item_that_shares_its_bytes_knows_whether_it_is_owned_or_deleted() {
+        let may_be = |member: &str, rest: &str| {
+            let json = format!(r#"{{"kind":"P","metadata":{{"name":"a"{member}}}{rest}}}"#);
+            item(&json, "}", false).may_be_owned_or_deleted()
+        };
+        assert!(!may_be("", r#","spec":{"ownerReferences":[]}"#), "not in the metadata");
+        assert!(may_be(r#","ownerReferences":[{"uid":"o"}]"#, ""));
+        assert!(may_be(r#","deletionTimestamp":"2024-01-01T00:00:00Z""#, ""));
+        let parsed = Item::parse(br#"{"metadata":{"name":"a"}}"#.as_slice()).unwrap();
+        assert!(parsed.may_be_owned_or_deleted(), "it is not known");
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub(crate) struct Entry {
     layout: Layout,
     /// The length of the resource's prefix, without the slash after it.
     prefix_len: u16,
+    /// The offset of the object's name in `key`.
+    name_at: u16,
     /// Whether the object has pending initializers, and is hidden from other clients.
     pub uninitialized: bool,
     /// `key=value` lines, sorted by key: contiguous, since a selector reads those of many objects.
@@ -76,12 +78,15 @@ impl Entry {
             // Another program has written the record.
             None => layout::reorder(&record.value),
         };
+        let name_at = record.key.rfind('/').map_or(0, |slash| slash + 1);
         Self {
             key: Arc::clone(&record.key),
             revision: record.modified,
             bytes,
             layout,
             prefix_len: u16::try_from(prefix_len).expect("a prefix is short"),
+            name_at: u16::try_from(name_at)
+                .expect("names of groups, resources and namespaces are short"),
             uninitialized: metadata.uninitialized,
             labels: metadata.labels.into_boxed_str(),
             fields: FieldCache::default(),
@@ -112,20 +117,16 @@ impl Entry {
         }
     }
 
-    /// `namespace/name`, or `name`.
-    fn path(&self) -> &str {
-        &self.key[usize::from(self.prefix_len) + 1..]
-    }
-
     /// The object's name.
     pub(crate) fn name(&self) -> &str {
-        let path = self.path();
-        path.rsplit_once('/').map_or(path, |(_, name)| name)
+        &self.key[usize::from(self.name_at)..]
     }
 
     /// The object's namespace, or "".
     pub(crate) fn namespace(&self) -> &str {
-        self.path().rsplit_once('/').map_or("", |(namespace, _)| namespace)
+        // Slashes surround the namespace.
+        let range = usize::from(self.prefix_len) + 1..usize::from(self.name_at).saturating_sub(1);
+        self.key.get(range).unwrap_or_default()
     }
 
     /// A label's value.
