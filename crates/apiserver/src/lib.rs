@@ -12,7 +12,7 @@ pub mod admission;
 mod registry;
 pub mod in_process;
 mod node_authorizer;
-pub mod rbac;
+mod rbac;
 mod storage;
 mod cache;
 pub mod config;

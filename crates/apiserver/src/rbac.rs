@@ -11,7 +11,6 @@ mod policy_index;
 pub(crate) mod rule_resolver;
 pub(crate) mod authorizer;
 pub(crate) mod escalation;
-pub mod missing_right;
 pub(crate) mod reconciliation;
 
 /// The group of roles and bindings.
