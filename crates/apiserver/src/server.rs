@@ -1,6 +1,6 @@
 //! [`Server`]: starts and stops a plane.
 
-mod access;
+mod authentication;
 mod authorization;
 mod authority_rotation;
 mod error;
@@ -365,8 +365,8 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     if let Some(settings) = &config.request_header {
         settings.check_overlap(settings.authorities.bundle(), &client_authorities)?;
     }
-    let issuer_discovery = access::issuer_discovery(&signer, advertised);
-    let remote = access::remote_authenticators(config, &signer, &storage, &mut metrics)?;
+    let issuer_discovery = authentication::issuer_discovery(&signer, advertised);
+    let remote = authentication::remote_authenticators(config, &signer, &storage, &mut metrics)?;
     let authenticator = Authenticator {
         tokens: config.tokens.clone(),
         anonymous: config.anonymous.clone(),
