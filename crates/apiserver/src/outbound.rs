@@ -13,7 +13,7 @@ mod connector;
 mod failure_message;
 pub(crate) mod service;
 pub mod in_process_services;
-pub(crate) mod review_client;
+pub mod review_client;
 pub mod webhook_endpoint;
 
 use std::collections::HashMap;

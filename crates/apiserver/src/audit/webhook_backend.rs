@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Request;
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
-use http_body_util::Full;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::backend::Delivery;
 use crate::outbound::Outbound;
@@ -28,8 +25,8 @@ const BACKOFF_FACTOR: f64 = 1.5;
 /// The maximum random part of a delay, as a fraction of it.
 const JITTER: f64 = 0.2;
 
-/// The maximum size of a response, of which only the status is used.
-const MAX_RESPONSE: usize = 1 << 20;
+/// The user agent of the requests. The value is upstream's.
+const USER_AGENT: &str = "kube-apiserver-audit";
 
 /// Settings of a webhook that receives events.
 #[derive(Debug, Clone)]
@@ -99,25 +96,12 @@ impl WebhookBackend {
     async fn post(&self, body: Bytes) -> Result<(), String> {
         let timeout = if self.tasks.is_stopping() { STOP_TIMEOUT } else { TIMEOUT };
         let deadline = Instant::now() + timeout;
-        let endpoint = &self.endpoint;
-        let mut request = Request::post(endpoint.url())
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "application/json, */*")
-            .header(USER_AGENT, "kube-apiserver-audit");
-        if let Some((name, value)) = endpoint.headers()? {
-            request = request.header(name, value);
+        let response = self.endpoint.post(&self.outbound, Some(USER_AGENT), body, deadline).await;
+        let status = response.map_err(|error| error.to_string())?.status();
+        if status.is_success() {
+            return Ok(());
         }
-        let request = request.body(Full::from(body)).map_err(|error| error.to_string())?;
-        let call = self.outbound.call(endpoint.destination(), request, MAX_RESPONSE, deadline);
-        match timeout_at(deadline, call).await {
-            Err(_) => Err("context deadline exceeded".to_owned()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Ok(Ok(response)) if response.status().is_success() => Ok(()),
-            Ok(Ok(response)) => Err(format!(
-                "the webhook responded with the status code {}",
-                response.status().as_u16()
-            )),
-        }
+        Err(format!("the webhook responded with the status code {}", status.as_u16()))
     }
 }
 

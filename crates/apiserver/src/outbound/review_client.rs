@@ -3,15 +3,15 @@
 //!
 //! Upstream: `apiserver/pkg/util/webhook` `WithExponentialBackoff`.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
-use http::{Request, Response};
-use http_body_util::Full;
-use tokio::time::{Instant, sleep, timeout_at};
+use http::Response;
+use http::header::RETRY_AFTER;
+use tokio::time::{Instant, sleep};
 
-use super::webhook_endpoint::WebhookEndpoint;
+use super::webhook_endpoint::{PostError, WebhookEndpoint};
 use super::{Error, Outbound, failure_message};
 use keel::Entropy;
 use machinery::field_path::quote;
@@ -22,8 +22,36 @@ const ATTEMPTS: u32 = 5;
 /// The delay after the first attempt. Each further delay is half as long again.
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 
-/// The maximum size of a response in bytes.
-const MAX_RESPONSE: usize = 1 << 20;
+/// The version of the API group of reviews.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReviewVersion {
+    /// `v1`
+    V1,
+    /// `v1beta1`
+    V1beta1,
+}
+
+impl ReviewVersion {
+    /// `v1`
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::V1 => "v1",
+            Self::V1beta1 => "v1beta1",
+        }
+    }
+}
+
+impl FromStr for ReviewVersion {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "v1" => Ok(Self::V1),
+            "v1beta1" => Ok(Self::V1beta1),
+            _ => Err("use v1 or v1beta1"),
+        }
+    }
+}
 
 /// See the [module documentation](self).
 #[derive(Debug)]
@@ -67,7 +95,7 @@ impl ReviewClient {
     /// there is one. `observe` is called with the result and the duration of each attempt.
     pub(crate) async fn post(
         &self,
-        body: &str,
+        body: Bytes,
         deadline: Option<Instant>,
         observe: impl Fn(AttemptResult, Duration),
     ) -> Result<Bytes, CallError> {
@@ -76,7 +104,8 @@ impl ReviewClient {
         loop {
             let began = Instant::now();
             let until = began + self.timeout;
-            let result = self.attempt(body, deadline.map_or(until, |it| it.min(until))).await;
+            let until = deadline.map_or(until, |it| it.min(until));
+            let result = self.attempt(body.clone(), until).await;
             let outcome = result.as_ref().map_or_else(|it| it.result, |_| AttemptResult::Success);
             observe(outcome, began.elapsed());
             let error = match result {
@@ -96,31 +125,16 @@ impl ReviewClient {
         }
     }
 
-    async fn attempt(&self, body: &str, deadline: Instant) -> Result<Bytes, CallError> {
-        let endpoint = &self.endpoint;
-        let failed = |is_temporary: bool, why: &dyn std::fmt::Display| CallError {
-            message: format!("Post {}: {why}", quote(endpoint.url())),
-            result: AttemptResult::Error,
-            is_temporary,
-        };
-        let mut request = Request::post(endpoint.url())
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "application/json, */*");
-        if let Some((name, value)) = endpoint.headers().map_err(|error| failed(false, &error))? {
-            request = request.header(name, value);
-        }
-        let request =
-            request.body(Full::from(body.to_owned())).map_err(|error| failed(false, &error))?;
-        let call = self.outbound.call(endpoint.destination(), request, MAX_RESPONSE, deadline);
-        let answer = match timeout_at(deadline, call).await {
-            Err(_) => {
-                let error = failed(false, &"context deadline exceeded");
-                return Err(CallError { result: AttemptResult::Timeout, ..error });
-            }
-            Ok(Err(error @ Error::Transport(_))) => return Err(failed(true, &error)),
-            Ok(Err(error)) => return Err(failed(false, &error)),
-            Ok(Ok(answer)) => answer,
-        };
+    async fn attempt(&self, body: Bytes, deadline: Instant) -> Result<Bytes, CallError> {
+        let posted = self.endpoint.post(&self.outbound, None, body, deadline).await;
+        let answer = posted.map_err(|error| CallError {
+            message: format!("Post {}: {error}", quote(self.endpoint.url())),
+            result: match error {
+                PostError::Timeout => AttemptResult::Timeout,
+                PostError::Request(_) | PostError::Call(_) => AttemptResult::Error,
+            },
+            is_temporary: matches!(error, PostError::Call(Error::Transport(_))),
+        })?;
         if answer.status().is_success() {
             return Ok(answer.into_body());
         }

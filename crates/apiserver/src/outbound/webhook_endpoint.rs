@@ -7,13 +7,33 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use http::Uri;
-use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
+use http::{Request, Response, Uri};
+use http_body_util::Full;
+use tokio::time::{Instant, timeout_at};
 
-use super::Destination;
+use super::{Destination, Error, Outbound};
 use machinery::Value;
 use machinery::codec::yaml;
 use tls::{Identity, Trust};
+
+/// The maximum size of a response in bytes.
+const MAX_RESPONSE: usize = 1 << 20;
+
+/// The reason why there is no response.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PostError {
+    /// Upstream: the message of Go.
+    #[error("context deadline exceeded")]
+    Timeout,
+    /// The request cannot be made; the text says why.
+    #[error("{0}")]
+    Request(String),
+    /// The server cannot be reached, or its response cannot be read.
+    #[error(transparent)]
+    Call(#[from] Error),
+}
 
 /// The reason why a kubeconfig cannot be used for a webhook.
 #[derive(Debug, thiserror::Error)]
@@ -101,13 +121,35 @@ impl WebhookEndpoint {
         &self.url
     }
 
-    /// The destination of requests.
-    pub(crate) fn destination(&self) -> &Destination {
-        &self.destination
+    /// Posts JSON with the credentials, and returns the response, whatever its status is. `user_agent`
+    /// is the value of that header, if there is one.
+    pub(crate) async fn post(
+        &self,
+        outbound: &Outbound,
+        user_agent: Option<&str>,
+        body: Bytes,
+        deadline: Instant,
+    ) -> Result<Response<Bytes>, PostError> {
+        let mut request = Request::post(&self.url)
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, */*");
+        if let Some(user_agent) = user_agent {
+            request = request.header(USER_AGENT, user_agent);
+        }
+        if let Some(authorization) = self.authorization().map_err(PostError::Request)? {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let request = request.body(Full::from(body));
+        let request = request.map_err(|error| PostError::Request(error.to_string()))?;
+        let call = outbound.call(&self.destination, request, MAX_RESPONSE, deadline);
+        match timeout_at(deadline, call).await {
+            Err(_) => Err(PostError::Timeout),
+            Ok(response) => response.map_err(PostError::Call),
+        }
     }
 
-    /// The headers with credentials. The error is a message.
-    pub(crate) fn headers(&self) -> Result<Option<(HeaderName, HeaderValue)>, String> {
+    /// The value of the header `Authorization`, if there is one. The error is a message.
+    fn authorization(&self) -> Result<Option<HeaderValue>, String> {
         let value = match &self.credentials {
             Credentials::None => return Ok(None),
             Credentials::Header(value) => value.clone(),
@@ -118,7 +160,7 @@ impl WebhookEndpoint {
                     .ok_or_else(|| format!("{} does not contain a token", path.display()))?
             }
         };
-        Ok(Some((AUTHORIZATION, value)))
+        Ok(Some(value))
     }
 }
 
@@ -245,12 +287,12 @@ mod tests {
         let found = endpoint("server: 'https://a.b:8443', insecure-skip-tls-verify: true", "");
         let found = found.unwrap();
         assert_eq!(found.url(), "https://a.b:8443/");
-        assert_eq!(found.destination().server_name, "a.b");
-        assert_eq!(found.destination().trust, Trust::Insecure);
+        assert_eq!(found.destination.server_name, "a.b");
+        assert_eq!(found.destination.trust, Trust::Insecure);
         let found = endpoint("server: 'https://[::1]/x?y=z', tls-server-name: c", "").unwrap();
         assert_eq!(found.url(), "https://[::1]/x?y=z");
-        assert_eq!(found.destination().server_name, "c");
-        assert_eq!(found.destination().trust, Trust::System);
+        assert_eq!(found.destination.server_name, "c");
+        assert_eq!(found.destination.trust, Trust::System);
     }
 
     #[test]
@@ -258,7 +300,7 @@ mod tests {
         let header = |user: &str| {
             let found = endpoint("server: 'https://a'", user).unwrap();
             assert!(!format!("{found:?}").contains("secret"));
-            found.headers().unwrap().map(|(_, value)| value.to_str().unwrap().to_owned())
+            found.authorization().unwrap().map(|value| value.to_str().unwrap().to_owned())
         };
         assert_eq!(header("token: secret").unwrap(), "Bearer secret");
         assert_eq!(header("username: a, password: b").unwrap(), "Basic YTpi");

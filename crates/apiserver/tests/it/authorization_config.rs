@@ -14,8 +14,9 @@ use apiserver::auth::authentication::User;
 use apiserver::auth::authorization::configuration::AuthorizationFile;
 use apiserver::auth::authorization::fixed_roles::FixedRoles;
 use apiserver::auth::authorization::webhook::{
-    FailurePolicy, MatchConditions, ReviewVersion, WebhookAuthorizerSettings,
+    FailurePolicy, MatchConditions, WebhookAuthorizerSettings,
 };
+use apiserver::outbound::review_client::ReviewVersion;
 use apiserver::outbound::webhook_endpoint::WebhookEndpoint;
 use apiserver::{AuthorizerConfig, Config};
 use machinery::{PolicyRule, Value, json};

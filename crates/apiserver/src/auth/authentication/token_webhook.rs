@@ -12,22 +12,13 @@ use tokio::time::Instant;
 
 use super::{User, common_audiences};
 use crate::auth::answer_cache::{AnswerCache, Begin};
-use crate::outbound::review_client::ReviewClient;
+use crate::outbound::review_client::{ReviewClient, ReviewVersion};
 use crate::outbound::webhook_endpoint::WebhookEndpoint;
 use keel::{Clock, Entropy, Tasks};
 use machinery::{Value, json};
 
 /// The time limit of a call with its repetitions. The value is upstream's.
 const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The version of the reviews.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReviewVersion {
-    /// authentication.k8s.io/v1
-    V1,
-    /// authentication.k8s.io/v1beta1
-    V1beta1,
-}
 
 /// Where and how to ask about tokens.
 #[derive(Debug, Clone)]
@@ -111,7 +102,7 @@ impl Caller {
     async fn ask(&self, token: &str, own: &[String], requested: &[String]) -> Answer {
         let body = self.review(token, requested).to_string();
         let deadline = Some(Instant::now() + TIMEOUT);
-        let answer = self.client.post(&body, deadline, |_, _| {}).await.map_err(|error| {
+        let answer = self.client.post(body.into(), deadline, |_, _| {}).await.map_err(|error| {
             let error = error.message;
             tracing::error!(error, "Failed to make webhook authenticator request");
             error
@@ -120,10 +111,7 @@ impl Caller {
     }
 
     fn review(&self, token: &str, audiences: &[String]) -> Value {
-        let api_version = match self.version {
-            ReviewVersion::V1 => "authentication.k8s.io/v1",
-            ReviewVersion::V1beta1 => "authentication.k8s.io/v1beta1",
-        };
+        let api_version = format!("authentication.k8s.io/{}", self.version.as_str());
         json!({"kind": "TokenReview", "apiVersion": api_version, "metadata": {},
             "spec": {"token": token, "audiences": audiences}, "status": {"user": {}}})
     }

@@ -19,7 +19,7 @@ use super::{Attributes, Authorization, Authorizer, Decision, Rules};
 use crate::auth::answer_cache::{AnswerCache, Begin, Pending};
 use crate::auth::authentication::User;
 use crate::auth::metrics::AuthorizationMetrics;
-use crate::outbound::review_client::{AttemptResult, ReviewClient};
+use crate::outbound::review_client::{AttemptResult, ReviewClient, ReviewVersion};
 use crate::outbound::webhook_endpoint::WebhookEndpoint;
 use keel::{Clock, Entropy, Tasks};
 use match_conditions::Match;
@@ -30,15 +30,6 @@ pub use match_conditions::MatchConditions;
 /// The size in bytes of the attributes that a client chooses from which on an answer is not cached. The
 /// value is upstream's.
 const MAX_CACHED_ATTRIBUTES: usize = 10_000;
-
-/// The version of the reviews.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReviewVersion {
-    /// authorization.k8s.io/v1
-    V1,
-    /// authorization.k8s.io/v1beta1
-    V1beta1,
-}
 
 /// The decision if the other server cannot be asked, or a match condition fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,7 +164,7 @@ impl Authorizer for WebhookAuthorizer {
                 let is_cached = controlled_size(attributes) < MAX_CACHED_ATTRIBUTES;
                 // The call is shared, so it does not end with the request that began it.
                 self.tasks.spawn("subject-access-review", async move {
-                    let answer = caller.ask(&body).await;
+                    let answer = caller.ask(body).await;
                     let ttl = if is_cached { caller.ttl(&answer) } else { Duration::ZERO };
                     question.answer(answer, ttl);
                 });
@@ -191,11 +182,11 @@ impl Authorizer for WebhookAuthorizer {
 }
 
 impl Caller {
-    async fn ask(&self, body: &str) -> Answer {
+    async fn ask(&self, body: String) -> Answer {
         let observe = |result: AttemptResult, duration: Duration| {
             self.metrics.observe_webhook(&self.name, label(result), duration);
         };
-        match self.client.post(body, None, observe).await {
+        match self.client.post(body.into(), None, observe).await {
             Ok(answer) => ReviewStatus::read(&answer),
             Err(error) => {
                 if self.failure_policy == FailurePolicy::NoOpinion {

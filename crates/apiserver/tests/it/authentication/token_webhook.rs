@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use crate::webhook_server::WebhookServer;
-use apiserver::auth::authentication::token_webhook::{ReviewVersion, TokenWebhookSettings};
+use apiserver::auth::authentication::token_webhook::TokenWebhookSettings;
+use apiserver::outbound::review_client::ReviewVersion;
 use apiserver::outbound::webhook_endpoint::WebhookEndpoint;
 use machinery::{Value, json};
 use testenv::TestEnv;

@@ -13,8 +13,9 @@ use apiserver::auth::authorization::abac::PolicyFile;
 use apiserver::auth::authorization::always::{AlwaysAllow, AlwaysDeny};
 use apiserver::auth::authorization::configuration::AuthorizationFile;
 use apiserver::auth::authorization::webhook::{
-    FailurePolicy, MatchConditions, ReviewVersion, WebhookAuthorizerSettings,
+    FailurePolicy, MatchConditions, WebhookAuthorizerSettings,
 };
+use apiserver::outbound::review_client::ReviewVersion;
 use apiserver::outbound::webhook_endpoint::WebhookEndpoint;
 
 /// The name of the webhook of the flags. The value is kube-apiserver's.
@@ -40,9 +41,9 @@ pub(crate) struct AuthorizationArgs {
     /// Kubeconfig of the server that the mode `Webhook` asks, with a `SubjectAccessReview`
     #[arg(long, value_name = "FILE")]
     authorization_webhook_config_file: Option<PathBuf>,
-    /// Version of authorization.k8s.io in which that server is asked [default: v1beta1]
+    /// Version of authorization.k8s.io in which that server is asked: v1 or v1beta1 [default: v1beta1]
     #[arg(long, value_name = "VERSION")]
-    authorization_webhook_version: Option<Version>,
+    authorization_webhook_version: Option<ReviewVersion>,
     /// Time for which answers of that server that allow a request are used again; 0 for none
     /// [default: 5m]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
@@ -72,15 +73,6 @@ enum AuthorizationMode {
     AlwaysAllow,
     #[value(name = "AlwaysDeny")]
     AlwaysDeny,
-}
-
-/// The value of `--authorization-webhook-version`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Version {
-    #[value(name = "v1")]
-    V1,
-    #[value(name = "v1beta1")]
-    V1beta1,
 }
 
 impl AuthorizationArgs {
@@ -159,10 +151,7 @@ impl AuthorizationArgs {
             "name a kubeconfig that can be used with --authorization-webhook-config-file";
         let path = self.authorization_webhook_config_file.as_ref().context(REMEDY)?;
         let endpoint = WebhookEndpoint::read(path).context(REMEDY)?;
-        let version = match self.authorization_webhook_version {
-            Some(Version::V1) => ReviewVersion::V1,
-            Some(Version::V1beta1) | None => ReviewVersion::V1beta1,
-        };
+        let version = self.authorization_webhook_version.unwrap_or(ReviewVersion::V1beta1);
         let authorized_ttl = self.authorization_webhook_cache_authorized_ttl;
         let unauthorized_ttl = self.authorization_webhook_cache_unauthorized_ttl;
         Ok(WebhookAuthorizerSettings {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::duration_arg::parse_duration;
-use apiserver::auth::authentication::token_webhook::{ReviewVersion, TokenWebhookSettings};
+use apiserver::auth::authentication::token_webhook::TokenWebhookSettings;
+use apiserver::outbound::review_client::ReviewVersion;
 use apiserver::outbound::webhook_endpoint::WebhookEndpoint;
 
 /// See the [module documentation](self).
@@ -17,21 +18,12 @@ pub(crate) struct TokenWebhookArgs {
     /// not accept itself
     #[arg(long, value_name = "FILE")]
     authentication_token_webhook_config_file: Option<PathBuf>,
-    /// Version of authentication.k8s.io in which that server is asked
+    /// Version of authentication.k8s.io in which that server is asked: v1 or v1beta1
     #[arg(long, value_name = "VERSION", default_value = "v1beta1")]
-    authentication_token_webhook_version: Version,
+    authentication_token_webhook_version: ReviewVersion,
     /// Time for which the answers of that server are used again; 0 for none
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = parse_duration)]
     authentication_token_webhook_cache_ttl: Duration,
-}
-
-/// The value of `--authentication-token-webhook-version`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Version {
-    #[value(name = "v1")]
-    V1,
-    #[value(name = "v1beta1")]
-    V1beta1,
 }
 
 impl TokenWebhookArgs {
@@ -41,10 +33,7 @@ impl TokenWebhookArgs {
         let endpoint = WebhookEndpoint::read(path).context(
             "name a kubeconfig that can be used with --authentication-token-webhook-config-file",
         )?;
-        let version = match self.authentication_token_webhook_version {
-            Version::V1 => ReviewVersion::V1,
-            Version::V1beta1 => ReviewVersion::V1beta1,
-        };
+        let version = self.authentication_token_webhook_version;
         let cache_ttl = self.authentication_token_webhook_cache_ttl;
         Ok(Some(TokenWebhookSettings { endpoint, version, cache_ttl }))
     }

@@ -1,7 +1,8 @@
 //! Tests of the authorization configuration: which files are accepted, and the errors of others.
 
-use super::super::webhook::{FailurePolicy, ReviewVersion};
+use super::super::webhook::FailurePolicy;
 use super::*;
+use crate::outbound::review_client::ReviewVersion;
 use machinery::{Value, json};
 
 const KUBECONFIG: &str = r#"{"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "k"}}],

@@ -7,13 +7,12 @@
 use std::path::Path as FilePath;
 use std::time::Duration;
 
-use super::super::webhook::{
-    FailurePolicy, MatchConditions, ReviewVersion, WebhookAuthorizerSettings,
-};
+use super::super::webhook::{FailurePolicy, MatchConditions, WebhookAuthorizerSettings};
 use super::{
     AuthorizationConfiguration, AuthorizerType, ConfiguredAuthorizer, ConfiguredDuration,
     ConnectionInfo, WebhookConfiguration,
 };
+use crate::outbound::review_client::ReviewVersion;
 use crate::outbound::webhook_endpoint::WebhookEndpoint;
 use machinery::{ErrorList, Path, names};
 
@@ -88,14 +87,11 @@ fn compile_webhook(
 ) -> Option<WebhookAuthorizerSettings> {
     check_durations(webhook, path, errors);
     let version_path = path.child("subjectAccessReviewVersion");
-    let version = match webhook.subject_access_review_version.as_str() {
-        "v1" => Some(ReviewVersion::V1),
-        "v1beta1" => Some(ReviewVersion::V1beta1),
-        other => {
-            required_or_supported(other, &["v1", "v1beta1"], &version_path, errors);
-            None
-        }
-    };
+    let written = &webhook.subject_access_review_version;
+    let version: Option<ReviewVersion> = written.parse().ok();
+    if version.is_none() {
+        required_or_supported(written, &["v1", "v1beta1"], &version_path, errors);
+    }
     let version_path = path.child("matchConditionSubjectAccessReviewVersion");
     match webhook.match_condition_subject_access_review_version.as_str() {
         "" if !webhook.match_conditions.is_empty() => {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::ReviewVersion;
 use crate::auth::authorization::{Attributes, Decision};
+use crate::outbound::review_client::ReviewVersion;
 use crate::request::Selectors;
 use machinery::selector::{FieldRequirement, LabelRequirement, Operator};
 use machinery::{Value, json};
@@ -93,15 +93,12 @@ impl<'a> ReviewSpec<'a> {
     /// The JSON of a review with this spec.
     pub(super) fn to_review(&self, version: ReviewVersion) -> String {
         let mut spec = serde_json::to_value(self).expect("texts are JSON");
-        let api_version = match version {
-            ReviewVersion::V1 => "authorization.k8s.io/v1",
-            ReviewVersion::V1beta1 => {
-                if let Some(groups) = spec.as_object_mut().and_then(|it| it.remove("groups")) {
-                    spec["group"] = groups;
-                }
-                "authorization.k8s.io/v1beta1"
-            }
-        };
+        if version == ReviewVersion::V1beta1
+            && let Some(groups) = spec.as_object_mut().and_then(|it| it.remove("groups"))
+        {
+            spec["group"] = groups;
+        }
+        let api_version = format!("authorization.k8s.io/{}", version.as_str());
         json!({"kind": "SubjectAccessReview", "apiVersion": api_version, "metadata": {},
             "spec": spec, "status": {"allowed": false}})
         .to_string()
@@ -221,6 +218,7 @@ mod tests {
     use super::*;
     use crate::auth::authentication::User;
     use crate::auth::authorization::ResourceAttributes;
+    use crate::outbound::review_client::ReviewVersion;
 
     fn jane() -> User {
         let extra = BTreeMap::from([("a".to_owned(), vec!["b".to_owned()])]);
