@@ -38,18 +38,27 @@ pub(crate) fn is_loopback(head: &Parts) -> bool {
     head.extensions.get::<Loopback>().is_some()
 }
 
-/// A response: its status code and its object.
+/// A response: its status code, and its object, which is decoded when it is read.
 pub(crate) struct Answer {
     /// The HTTP status code.
     pub code: u16,
-    /// The object, or the Status of an error.
-    pub object: Object,
+    body: Bytes,
 }
 
 impl Answer {
+    fn without_body(code: u16) -> Self {
+        Self { code, body: Bytes::new() }
+    }
+
+    /// The object, or the Status of an error.
+    pub(crate) fn object(&self) -> Object {
+        let value = codec::json::decode(&self.body).ok().map(|it| it.value);
+        value.and_then(Object::from_value).unwrap_or_default()
+    }
+
     /// The message of the Status.
-    pub(crate) fn message(&self) -> &str {
-        self.object.str_at(&["message"])
+    pub(crate) fn message(&self) -> String {
+        self.object().str_at(&["message"]).to_owned()
     }
 }
 
@@ -111,7 +120,7 @@ impl LoopbackClient {
 
     async fn call(&self, path: &str, request: Request<Full<Bytes>>) -> Answer {
         let Some(handler) = self.handler.upgrade() else {
-            return Answer { code: 503, object: Object::default() };
+            return Answer::without_body(503);
         };
         let Ok(response) = InProcessClient::new(handler, self.user.clone()).call(request).await;
         let code = response.status().as_u16();
@@ -119,11 +128,10 @@ impl LoopbackClient {
             Ok(body) => body.to_bytes(),
             Err(truncated) => {
                 tracing::warn!(path, error = %truncated, "a loopback request failed");
-                return Answer { code: 502, object: Object::default() };
+                return Answer::without_body(502);
             }
         };
-        let object = codec::json::decode(&body).ok().and_then(|it| Object::from_value(it.value));
-        let answer = Answer { code, object: object.unwrap_or_default() };
+        let answer = Answer { code, body };
         if code >= 400 && !matches!(code, 404 | 409) {
             tracing::warn!(code, path, message = answer.message(), "a loopback request failed");
         }

@@ -151,7 +151,7 @@ async fn restore_service(plane: &Plane, client: &LoopbackClient) -> Result<(), E
     if found.code != 200 {
         return ensure(client, SERVICES, SERVICE, wanted).await;
     }
-    let spec = found.object.get(&["spec"]).cloned().unwrap_or_default();
+    let spec = found.object().get(&["spec"]).cloned().unwrap_or_default();
     let fields = ["type", "ports"];
     if fields.iter().all(|it| spec[it] == wanted["spec"][it]) {
         return Ok(());
@@ -160,7 +160,7 @@ async fn restore_service(plane: &Plane, client: &LoopbackClient) -> Result<(), E
     let response = client.merge(&path, &patch).await;
     match response.code {
         200 | 404 | 409 => Ok(()),
-        _ => Err(Error { path, message: response.message().to_owned() }),
+        _ => Err(Error { path, message: response.message() }),
     }
 }
 
@@ -185,5 +185,5 @@ async fn ensure(
     if matches!(response.code, 201 | 409) {
         return Ok(());
     }
-    Err(Error { path: path.to_owned(), message: response.message().to_owned() })
+    Err(Error { path: path.to_owned(), message: response.message() })
 }

@@ -152,7 +152,7 @@ impl StatusWriter {
         let answer = client.update(&path, &object.into_value()).await;
         quota.last_write = match answer.code {
             200 => {
-                let revision = answer.object.resource_version().parse().unwrap_or(entry.revision);
+                let revision = answer.object().resource_version().parse().unwrap_or(entry.revision);
                 admission.quotas.carry_over(&entry.key, entry.revision, revision);
                 quota.revision = revision;
                 LastWrite::Written(used)

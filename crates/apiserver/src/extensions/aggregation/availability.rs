@@ -107,7 +107,7 @@ impl AggregationController {
         if response.code != 200 {
             return response.code == 404;
         }
-        let mut object = response.object;
+        let mut object = response.object();
         let mut since = self.aggregation.storage.now();
         if let Some(found) = available_condition(&object) {
             if found["status"] == status {

@@ -64,7 +64,7 @@ async fn delete_objects(client: &LoopbackClient, served: &Arc<ServedResource>) -
         let response = client.delete_instance(&path, served).await;
         // An object that was deleted or changed meanwhile is handled in the next round.
         if response.code >= 400 && !matches!(response.code, 404 | 409) {
-            failure.get_or_insert_with(|| response.message().to_owned());
+            failure.get_or_insert_with(|| response.message());
         }
     }
     failure
@@ -142,7 +142,7 @@ async fn update_status(client: &LoopbackClient, crd: &mut Object) -> u16 {
     let path = format!("{CRDS_PATH}/{}/status", crd.name());
     let response = client.update(&path, &crd.clone().into_value()).await;
     if response.code < 400 {
-        *crd = response.object;
+        *crd = response.object();
     }
     response.code
 }

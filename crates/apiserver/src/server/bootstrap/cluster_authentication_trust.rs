@@ -42,7 +42,8 @@ pub(super) async fn sync(plane: &Plane, client: &LoopbackClient) -> Result<(), S
     let path = format!("{CONFIG_MAPS}/{NAME}");
     let found = client.get(&path).await;
     let none = Map::new();
-    let data = found.object.get(&["data"]).and_then(Value::as_object);
+    let mut object = found.object();
+    let data = object.get(&["data"]).and_then(Value::as_object);
     let data = data.filter(|_| found.code == 200).unwrap_or(&none);
     let required = required(plane);
     let required = required.each_ref().map(|(name, bundle)| (*name, bundle.as_str()));
@@ -50,16 +51,15 @@ pub(super) async fn sync(plane: &Plane, client: &LoopbackClient) -> Result<(), S
     let response = match found.code {
         200 if *data == wanted => return Ok(()),
         200 => {
-            let mut object = found.object.clone().into_value();
-            object["data"] = Value::Object(wanted);
-            client.update(&path, &object).await
+            object.map_mut().insert("data".to_owned(), Value::Object(wanted));
+            client.update(&path, &object.into_value()).await
         }
         _ => client.create(CONFIG_MAPS, &json!({"metadata": {"name": NAME}, "data": wanted})).await,
     };
     match response.code {
         // Another server has changed the config map; the change triggers the next synchronization.
         200 | 201 | 404 | 409 => Ok(()),
-        _ => Err(response.message().to_owned()),
+        _ => Err(response.message()),
     }
 }
 

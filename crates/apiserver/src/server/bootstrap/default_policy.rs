@@ -2,7 +2,8 @@
 //!
 //! Upstream: the post-start hook `rbac/bootstrap-roles`
 
-use std::sync::Arc;
+use std::iter;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::stream::{self, TryStreamExt};
 
@@ -17,7 +18,10 @@ use machinery::{Object, Value};
 /// The number of times that an object is read again after it was changed by somebody else.
 const ATTEMPTS: usize = 5;
 
-/// The number of objects that are written at the same time.
+/// The number of tasks that write objects.
+const WORKERS: usize = 2;
+
+/// The number of objects that a task writes at the same time.
 const CONCURRENT: usize = 16;
 
 /// Creates and restores all roles and bindings, if roles are in effect.
@@ -25,9 +29,26 @@ pub(super) async fn reconcile(plane: &Arc<Plane>) -> Result<(), Error> {
     if !plane.has_roles {
         return Ok(());
     }
-    // Concurrently: a store on a disk needs the same time for several of them as for one.
-    let reconciled = bootstrap_policy::objects().map(|it| Ok(reconcile_object(plane, it)));
-    stream::iter(reconciled).try_buffer_unordered(CONCURRENT).try_collect().await
+    // By several tasks: nothing else uses the processors while the plane starts.
+    let objects = Arc::new(Mutex::new(bootstrap_policy::objects()));
+    let workers: Vec<_> = (0..WORKERS)
+        .map(|_| {
+            let (plane, objects) = (Arc::clone(plane), Arc::clone(&objects));
+            let tasks = plane.storage.tasks.clone();
+            tasks.spawn("bootstrap-roles", async move {
+                let next = || objects.lock().unwrap_or_else(PoisonError::into_inner).next();
+                // Concurrently: a disk needs the same time for several of them as for one.
+                let reconciled = iter::from_fn(next).map(|it| Ok(reconcile_object(&plane, it)));
+                stream::iter(reconciled).try_buffer_unordered(CONCURRENT).try_collect::<()>().await
+            })
+        })
+        .collect();
+    for worker in workers {
+        worker.await.unwrap_or_else(|error| {
+            Err(Error { path: rbac::GROUP.to_owned(), message: error.to_string() })
+        })?;
+    }
+    Ok(())
 }
 
 async fn reconcile_object(plane: &Arc<Plane>, wanted: BootstrapObject) -> Result<(), Error> {
@@ -55,7 +76,7 @@ async fn reconcile_object(plane: &Arc<Plane>, wanted: BootstrapObject) -> Result
         if matches!(code, 200 | 201) {
             return Ok(());
         }
-        answer.message().clone_into(&mut message);
+        message = answer.message();
         if !matches!(code, 404 | 409) {
             break;
         }

@@ -120,7 +120,7 @@ async fn write(plane: &Arc<Plane>, wanted: BootstrapObject) -> Result<bool, Erro
     match answer.code {
         // A conflict: the object was written meanwhile, and is checked again after the interval.
         200 | 201 | 404 | 409 => Ok(true),
-        _ => Err(Error { path: collection, message: answer.message().to_owned() }),
+        _ => Err(Error { path: collection, message: answer.message() }),
     }
 }
 

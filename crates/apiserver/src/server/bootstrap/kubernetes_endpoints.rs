@@ -119,7 +119,8 @@ fn slice(address: SocketAddr) -> Value {
 async fn restore(client: &LoopbackClient, collection: &str, wanted: Value) -> Result<(), Error> {
     let path = format!("{collection}/{SERVICE}");
     let found = client.get(&path).await;
-    let is_correct = |field: &str| match found.object.get(&[field]) {
+    let object = found.object();
+    let is_correct = |field: &str| match object.get(&[field]) {
         Some(value) if field == "metadata" => value["labels"] == wanted["metadata"]["labels"],
         value => value == wanted.get(field),
     };
@@ -138,7 +139,7 @@ async fn restore(client: &LoopbackClient, collection: &str, wanted: Value) -> Re
     // After a conflict, another attempt follows.
     match response.code {
         200 | 201 | 409 => Ok(()),
-        _ => Err(Error { path, message: response.message().to_owned() }),
+        _ => Err(Error { path, message: response.message() }),
     }
 }
 
