@@ -101,12 +101,17 @@ impl Auditor {
         })))
     }
 
+    /// Whether the event that a read was received may be stored with the next event of the read, in
+    /// one write, if the read waits for nothing in between. Until then the read has no effect.
+    fn can_defer(&self) -> bool {
+        self.backends.iter().all(Backend::can_defer)
+    }
+
     /// Passes an event to all backends. False if one failed and demands that the request fails.
     ///
     /// A backend for which the event has to wait gets it later, from a buffer, if the time is
     /// `deadline` or if the future is dropped.
     async fn process(&self, event: &Bytes, deadline: Option<Instant>) -> bool {
-        self.metrics.events.inc();
         let mut is_stored = true;
         // The file precedes the webhook, so that it has the event even if the future is dropped.
         for backend in &self.backends {
@@ -120,7 +125,6 @@ impl Auditor {
 
     /// Passes an event to all backends where nothing can wait for them.
     fn process_detached(&self, event: &Bytes) {
-        self.metrics.events.inc();
         for backend in &self.backends {
             backend.process_detached(event);
         }

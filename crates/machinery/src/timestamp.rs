@@ -37,16 +37,37 @@ pub fn parse(text: &str) -> Option<(i64, u32)> {
 pub fn format_seconds(seconds: i64) -> String {
     let seconds = seconds.clamp(FIRST, END - 1);
     let at = EPOCH.saturating_add(SignedDuration::from_secs(seconds));
-    let (year, month, day) = (at.year(), at.month(), at.day());
-    let (hour, minute, second) = (at.hour(), at.minute(), at.second());
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    let mut text = String::with_capacity("2024-05-06T07:08:09.123456Z".len());
+    push_digits(&mut text, at.year().unsigned_abs().into(), 4);
+    for (separator, number) in [
+        ('-', at.month()),
+        ('-', at.day()),
+        ('T', at.hour()),
+        (':', at.minute()),
+        (':', at.second()),
+    ] {
+        text.push(separator);
+        push_digits(&mut text, number.unsigned_abs().into(), 2);
+    }
+    text.push('Z');
+    text
 }
 
 /// `2024-05-06T07:08:09.123456Z`, truncated to microseconds.
 pub fn format_micros(seconds: i64, nanos: u32) -> String {
     let mut text = format_seconds(seconds);
     text.pop();
-    text + &format!(".{:06}Z", nanos.min(999_999_999) / 1000)
+    text.push('.');
+    push_digits(&mut text, nanos.min(999_999_999) / 1000, 6);
+    text.push('Z');
+    text
+}
+
+/// Appends a number with leading zeros. `format!` takes ten times as long.
+fn push_digits(text: &mut String, number: u32, width: u32) {
+    for power in (0..width).rev() {
+        text.push(char::from_digit(number / 10_u32.pow(power) % 10, 10).unwrap_or('0'));
+    }
 }
 
 /// An age in two or three figures, as kubectl shows it: `5s`, `2m30s`, `3h12m`, `5d`, `2y300d`.

@@ -185,6 +185,11 @@ impl Backend {
         Self { mode: delivery.mode, sink }
     }
 
+    /// Whether two events may be passed as one: lines of a file are, and messages are not.
+    pub(super) fn can_defer(&self) -> bool {
+        matches!(self.sink, Sink::File { .. }) && self.mode == Mode::Blocking
+    }
+
     /// Stores or buffers an event without waiting; None if it has to wait for another server.
     ///
     /// A write to a file is done here, since it usually ends in memory of the operating system, in

@@ -1,10 +1,10 @@
 //! [`AuditContext`]: the audit events of one request.
 
 use std::borrow::Cow;
+use std::mem;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderValue};
 use http::request::Parts as Head;
 use http::{HeaderMap, Response};
@@ -36,6 +36,8 @@ struct State {
     /// None before the policy is evaluated.
     config: Option<RequestAuditConfig>,
     event: Event,
+    /// The event that a read was received, as long as it can be stored together with its next event.
+    deferred: Vec<u8>,
     /// Whether the only event is that of the failed authentication.
     is_unauthenticated: bool,
     /// Whether the last event is recorded, or will be at the end of a stream.
@@ -81,6 +83,11 @@ impl AuditContext {
         client: &Client<'_>,
     ) -> Result<(), NotStored> {
         self.evaluate(user, info, client, true);
+        if info.verb.is_read_only() && self.auditor.can_defer() {
+            let deferred = self.encode(Stage::RequestReceived);
+            self.lock().deferred = deferred;
+            return Ok(());
+        }
         // The deadline of the request ends this as well.
         if self.record(Stage::RequestReceived, None).await {
             return Ok(());
@@ -228,7 +235,10 @@ impl AuditContext {
         }
         match end {
             None => response,
-            Some(end) if is_stream => response.map(|body| body.with_guard(end)),
+            Some(end) if is_stream => {
+                self.record_deferred();
+                response.map(|body| body.with_guard(end))
+            }
             Some(end) => {
                 end.record(deadline).await;
                 response
@@ -251,26 +261,46 @@ impl AuditContext {
         self.record(Stage::Panic, Some(deadline)).await;
     }
 
+    /// Records that the request was received, if that is deferred. Called when the request waits for
+    /// something, since it may wait for long.
+    pub(crate) fn record_deferred(&self) {
+        let deferred = mem::take(&mut self.lock().deferred);
+        self.store_detached(deferred);
+    }
+
     /// Records the event of a stage. False if it could not be stored and the request should fail.
     async fn record(&self, stage: Stage, deadline: Option<Instant>) -> bool {
-        match self.encode(stage) {
-            Some(event) => self.auditor.process(&event, deadline).await,
-            None => true,
+        let events = self.encode(stage);
+        events.is_empty() || self.auditor.process(&events.into(), deadline).await
+    }
+
+    /// Records the event of a stage where nothing can wait for it.
+    fn record_detached(&self, stage: Stage) {
+        let events = self.encode(stage);
+        self.store_detached(events);
+    }
+
+    fn store_detached(&self, events: Vec<u8>) {
+        if !events.is_empty() {
+            self.auditor.process_detached(&events.into());
         }
     }
 
-    /// The event of a stage, unless the policy omits it.
-    fn encode(&self, stage: Stage) -> Option<Bytes> {
-        let state = self.lock();
-        let config = state.config.filter(|it| it.level > Level::None)?;
+    /// The deferred event, and the event of a stage unless the policy omits it, a line each.
+    fn encode(&self, stage: Stage) -> Vec<u8> {
+        let mut state = self.lock();
+        let mut out = mem::take(&mut state.deferred);
+        let Some(config) = state.config.filter(|it| it.level > Level::None) else { return out };
         if config.omit_stages.contains(stage) {
-            return None;
+            return out;
         }
         let now = match stage {
             Stage::RequestReceived => self.received,
             _ => self.auditor.clock.now(),
         };
-        Some(state.event.encode(config.level, &self.id, stage, self.received, now).into())
+        self.auditor.metrics.events.inc();
+        state.event.encode(&mut out, config.level, &self.id, stage, [self.received, now]);
+        out
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -289,9 +319,7 @@ impl Drop for AuditContext {
             }
             state.event.response_status.get_or_insert_with(event::status_of_early_close);
         }
-        if let Some(event) = self.encode(Stage::ResponseComplete) {
-            self.auditor.process_detached(&event);
-        }
+        self.record_detached(Stage::ResponseComplete);
     }
 }
 
@@ -310,9 +338,7 @@ impl EndOfResponse {
 impl Drop for EndOfResponse {
     fn drop(&mut self) {
         let Some(context) = &self.0 else { return };
-        if let Some(event) = context.encode(Stage::ResponseComplete) {
-            context.auditor.process_detached(&event);
-        }
+        context.record_detached(Stage::ResponseComplete);
     }
 }
 

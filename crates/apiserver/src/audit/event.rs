@@ -2,7 +2,6 @@
 //! are encoded once; a stage copies them.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use http::HeaderMap;
@@ -98,9 +97,9 @@ impl Annotations {
     fn write(&self, out: &mut Vec<u8>) {
         for (index, (key, value)) in self.0.iter().enumerate() {
             out.push(if index == 0 { b'{' } else { b',' });
-            json::write(out, key);
+            json::write_text(out, key);
             out.push(b':');
-            json::write(out, value);
+            json::write_text(out, value);
         }
         out.push(b'}');
     }
@@ -113,44 +112,55 @@ const REQUEST_CAPACITY: usize = 512;
 const CLIENT_CAPACITY: usize = 192;
 
 /// The object of a request.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Default)]
 pub(super) struct ObjectReference {
-    #[serde(skip_serializing_if = "String::is_empty")]
     resource: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
     api_group: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
     api_version: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
     subresource: String,
 }
 
-/// The user in an event.
-#[derive(Serialize)]
-struct UserInfo<'a> {
-    #[serde(skip_serializing_if = "str::is_empty")]
-    username: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    uid: &'a str,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    groups: &'a [String],
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    extra: &'a BTreeMap<String, Vec<String>>,
+impl ObjectReference {
+    fn write(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        for (name, text) in [
+            ("resource", &self.resource),
+            ("namespace", &self.namespace),
+            ("name", &self.name),
+            ("uid", &self.uid),
+            ("apiGroup", &self.api_group),
+            ("apiVersion", &self.api_version),
+            ("resourceVersion", &self.resource_version),
+            ("subresource", &self.subresource),
+        ] {
+            if !text.is_empty() {
+                text_field(out, name, text);
+            }
+        }
+        close_object(out, start);
+    }
 }
 
-impl<'a> From<&'a User> for UserInfo<'a> {
-    fn from(user: &'a User) -> Self {
-        Self { username: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra }
+/// Appends the user of an event.
+fn write_user(out: &mut Vec<u8>, user: &User) {
+    let start = out.len();
+    for (name, text) in [("username", &user.name), ("uid", &user.uid)] {
+        if !text.is_empty() {
+            text_field(out, name, text);
+        }
     }
+    if !user.groups.is_empty() {
+        begin_field(out, "groups");
+        write_texts(out, &user.groups);
+    }
+    if !user.extra.is_empty() {
+        field(out, "extra", &user.extra);
+    }
+    close_object(out, start);
 }
 
 impl Event {
@@ -162,16 +172,17 @@ impl Event {
             ..Self::default()
         };
         let uri = head.uri.path_and_query().map_or("", |it| it.as_str());
-        field(&mut event.request, "requestURI", uri);
-        field(&mut event.request, "verb", attributes.verb);
-        field(&mut event.request, "user", &UserInfo::from(attributes.user));
+        text_field(&mut event.request, "requestURI", uri);
+        text_field(&mut event.request, "verb", attributes.verb);
+        begin_field(&mut event.request, "user");
+        write_user(&mut event.request, attributes.user);
         let addresses = source_addresses(&head.headers, address);
         if !addresses.is_empty() {
             field(&mut event.client, "sourceIPs", &addresses);
         }
         let agent = headers::first(&head.headers, USER_AGENT);
         if !agent.is_empty() {
-            field(&mut event.client, "userAgent", &truncated_user_agent(&agent));
+            text_field(&mut event.client, "userAgent", &truncated_user_agent(&agent));
         }
         event.object_ref = attributes.resource.map(|it| ObjectReference {
             resource: it.resource.to_owned(),
@@ -193,53 +204,56 @@ impl Event {
             impersonation_constraint: &'a str,
         }
         self.impersonation.clear();
-        field(&mut self.impersonation, "impersonatedUser", &UserInfo::from(user));
+        begin_field(&mut self.impersonation, "impersonatedUser");
+        write_user(&mut self.impersonation, user);
         if let Some(impersonation_constraint) = constraint {
             let metadata = AuthenticationMetadata { impersonation_constraint };
             field(&mut self.impersonation, "authenticationMetadata", &metadata);
         }
     }
 
-    /// Encodes the event of one stage as a line of JSON.
+    /// Appends the event of one stage as a line of JSON.
     pub(super) fn encode(
         &self,
+        out: &mut Vec<u8>,
         level: Level,
         id: &str,
         stage: Stage,
-        received: Timestamp,
-        now: Timestamp,
-    ) -> Vec<u8> {
+        [received, now]: [Timestamp; 2],
+    ) {
         let objects = [&self.request_object, &self.response_object];
         let objects: usize = objects.iter().filter_map(|it| it.as_ref()).map(Vec::len).sum();
         let objects = objects + self.response_status.as_ref().map_or(0, ResponseStatus::size);
-        let mut out = Vec::with_capacity(
+        out.reserve(
             self.request.len() + self.impersonation.len() + self.client.len() + objects + 768,
         );
         out.extend_from_slice(br#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":""#);
         out.extend_from_slice(level.as_str().as_bytes());
         out.push(b'"');
-        field(&mut out, "auditID", id);
-        field(&mut out, "stage", stage.as_str());
+        text_field(out, "auditID", id);
+        text_field(out, "stage", stage.as_str());
         out.extend_from_slice(&self.request);
         out.extend_from_slice(&self.impersonation);
         out.extend_from_slice(&self.client);
         if let Some(object) = &self.object_ref {
-            field(&mut out, "objectRef", object);
+            begin_field(out, "objectRef");
+            object.write(out);
         }
         if let Some(status) = &self.response_status {
-            begin_field(&mut out, "responseStatus");
-            status.write(&mut out);
+            begin_field(out, "responseStatus");
+            status.write(out);
         }
-        raw_field(&mut out, "requestObject", self.request_object.as_deref());
-        raw_field(&mut out, "responseObject", self.response_object.as_deref());
-        field(&mut out, "requestReceivedTimestamp", &micros(received));
-        field(&mut out, "stageTimestamp", &micros(now));
+        raw_field(out, "requestObject", self.request_object.as_deref());
+        raw_field(out, "responseObject", self.response_object.as_deref());
+        let received_text = micros(received);
+        text_field(out, "requestReceivedTimestamp", &received_text);
+        let now = if now == received { received_text } else { micros(now) };
+        text_field(out, "stageTimestamp", &now);
         if !self.annotations.0.is_empty() {
-            begin_field(&mut out, "annotations");
-            self.annotations.write(&mut out);
+            begin_field(out, "annotations");
+            self.annotations.write(out);
         }
         out.extend_from_slice(b"}\n");
-        out
     }
 }
 
@@ -285,6 +299,29 @@ pub(super) fn status_of_early_close() -> ResponseStatus {
 fn field(out: &mut Vec<u8>, name: &str, value: &(impl Serialize + ?Sized)) {
     begin_field(out, name);
     json::write(out, value);
+}
+
+fn text_field(out: &mut Vec<u8>, name: &str, text: &str) {
+    begin_field(out, name);
+    json::write_text(out, text);
+}
+
+/// Appends a list of texts.
+fn write_texts(out: &mut Vec<u8>, texts: &[String]) {
+    for (index, text) in texts.iter().enumerate() {
+        out.push(if index == 0 { b'[' } else { b',' });
+        json::write_text(out, text);
+    }
+    out.push(b']');
+}
+
+/// Makes the fields from `start` on an object: the comma before the first one becomes its brace.
+fn close_object(out: &mut Vec<u8>, start: usize) {
+    match out.get_mut(start) {
+        Some(comma) => *comma = b'{',
+        None => out.push(b'{'),
+    }
+    out.push(b'}');
 }
 
 fn raw_field(out: &mut Vec<u8>, name: &str, value: Option<&[u8]>) {

@@ -60,10 +60,10 @@ pub(super) fn bytes_of(response: &mut Response<Body>) -> Option<Bytes> {
 pub(super) fn status_of(response: &Response<Body>) -> Option<Vec<u8>> {
     let Body::Chunks(chunks) = response.body() else { return None };
     let text = chunks.front().filter(|_| chunks.len() == 1)?.trim_ascii();
-    if !is_one_line(text) {
+    let rest = text.strip_prefix(STATUS)?.strip_suffix(b"}")?;
+    if !is_one_line(rest) {
         return None;
     }
-    let rest = text.strip_prefix(STATUS)?.strip_suffix(b"}")?;
     let status = [b"{", rest].concat();
     // A success has no code. A quotation mark within a string is escaped.
     if status.windows(CODE.len()).any(|it| it == CODE) {

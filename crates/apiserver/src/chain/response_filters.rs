@@ -1,6 +1,7 @@
 //! [`ResponseFilters`]: the stages that wrap the chain because they also see the response:
 //! deadline, panic recovery, audit, writes that outlive the request, metrics, compression.
 
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -81,6 +82,7 @@ impl ResponseFilters {
     ) -> Response<Body> {
         let (writes, compresses) = (self.writes.clone(), self.compresses);
         let response = if self.is_read_only {
+            let work = recording_waits(self.audit.clone(), work);
             self.count(work).await
         } else {
             // The inner `FinishWrites` finishes the writes after an exceeded deadline, and the outer
@@ -113,6 +115,22 @@ impl ResponseFilters {
         drop(in_flight);
         plane.metrics.observe_response(&labels, response, started.elapsed())
     }
+}
+
+/// Runs the work of a read, and records that it was received as soon as it waits.
+async fn recording_waits(
+    audit: Option<Arc<AuditContext>>,
+    mut work: Pin<Box<dyn Future<Output = Response<Body>> + Send>>,
+) -> Response<Body> {
+    let Some(audit) = audit else { return work.await };
+    poll_fn(|context| {
+        let polled = work.as_mut().poll(context);
+        if polled.is_pending() {
+            audit.record_deferred();
+        }
+        polled
+    })
+    .await
 }
 
 /// The response to a request that panicked.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use http::Method;
 
 use crate::objects::{CONFIG_MAPS, config_map};
@@ -428,4 +429,21 @@ async fn a_request_whose_client_disconnects_is_recorded() {
     assert_eq!(plane.stages("/configmaps"), ["RequestReceived", "ResponseComplete"]);
     let message = &plane.last("/configmaps")["responseStatus"]["message"];
     assert_eq!(message, "Connection closed early");
+}
+
+#[tokio::test]
+async fn a_read_that_waits_is_recorded_before_it_has_a_response() {
+    let change = |config: &mut Config| config.authorizers.push(Arc::new(Undecided).into());
+    let plane = AuditedPlane::start_with("- {level: Metadata, users: [alice]}", change).await;
+    let alice = plane.alice();
+    let mut request = std::pin::pin!(alice.get(CONFIG_MAPS));
+    assert!(request.as_mut().now_or_never().is_none(), "the request has no answer");
+    assert_eq!(plane.stages("/configmaps"), ["RequestReceived"]);
+}
+
+#[tokio::test]
+async fn a_read_whose_last_event_is_omitted_is_recorded_when_it_was_received() {
+    let plane = AuditedPlane::start("- {level: Metadata, omitStages: [ResponseComplete]}").await;
+    plane.env.get(&format!("{CONFIG_MAPS}/a")).await;
+    assert_eq!(plane.stages("configmaps/a"), ["RequestReceived"]);
 }

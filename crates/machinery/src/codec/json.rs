@@ -23,7 +23,7 @@ use scalar::Reader;
 
 pub use occurrences::occurrences;
 pub(super) use scalar::whole_or_float;
-pub use writer::{to_text, write, write_pretty};
+pub use writer::{to_text, write, write_pretty, write_text};
 
 /// Arrays and objects may be nested this deeply.
 pub const DEPTH_MAX: usize = 1000;

@@ -21,6 +21,17 @@ pub fn write_pretty(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     value.serialize(&mut serializer).expect("a JSON value can always be written to memory");
 }
 
+/// Appends a text in quotes. It is several times as fast as [`write`] if nothing is escaped.
+pub fn write_text(out: &mut Vec<u8>, text: &str) {
+    if find(text.as_bytes(), is_escaped).is_some() {
+        return write(out, text);
+    }
+    out.reserve(text.len() + 2);
+    out.push(b'"');
+    out.extend_from_slice(text.as_bytes());
+    out.push(b'"');
+}
+
 /// A value as text.
 pub fn to_text(value: &Value) -> String {
     let mut out = Vec::new();
@@ -112,13 +123,38 @@ impl<F: Formatter> Formatter for Go<F> {
     }
 }
 
+/// Whether a byte is escaped, or begins a character that may be.
+const fn is_escaped(byte: u8) -> bool {
+    byte < 0x20 || matches!(byte, b'"' | b'\\') || is_escaped_by_go(byte)
+}
+
+/// Whether Go escapes the character that begins with this byte and `serde_json` does not; true for
+/// some other characters, too.
+const fn is_escaped_by_go(byte: u8) -> bool {
+    matches!(byte, b'<' | b'>' | b'&' | 0xE2)
+}
+
+/// The number of bytes that are searched at once.
+const CHUNK: usize = 64;
+
+/// The position of the first byte that meets the condition.
+///
+/// All bytes of a chunk are read, so that its loop has no branches and is compiled to vector
+/// instructions. The bytes after the last chunk are read one by one.
+fn find(bytes: &[u8], condition: impl Fn(u8) -> bool) -> Option<usize> {
+    let (chunks, _) = bytes.as_chunks::<CHUNK>();
+    let has = |chunk: &[u8; CHUNK]| chunk.iter().fold(false, |has, byte| has | condition(*byte));
+    let from = chunks.iter().take_while(|chunk| !has(chunk)).count() * CHUNK;
+    let found = bytes[from..].iter().position(|byte| condition(*byte))?;
+    Some(from + found)
+}
+
 /// The position and the escape of the first character that Go escapes and `serde_json` does not.
 fn next_escape(text: &str) -> Option<(usize, &'static str)> {
     let bytes = text.as_bytes();
     let mut from = 0;
     loop {
-        let found = bytes[from..].iter().position(|it| matches!(it, b'<' | b'>' | b'&' | 0xE2))?;
-        let at = from + found;
+        let at = from + find(&bytes[from..], is_escaped_by_go)?;
         let escape = match &bytes[at..] {
             [b'<', ..] => "\\u003c",
             [b'>', ..] => "\\u003e",
@@ -149,6 +185,27 @@ mod tests {
             &json!({"<a>": "x && y\u{2028}\u{2029}\u{2027}\"\u{8}€"}),
             "{\"\\u003ca\\u003e\":\"x \\u0026\\u0026 y\\u2028\\u2029\u{2027}\\\"\\b€\"}",
         );
+    }
+
+    #[test]
+    fn an_escape_is_found_at_every_position() {
+        for length in [0, 1, 7, 63, 64, 65, 600] {
+            let plain = "a".repeat(length);
+            for (character, escape) in [
+                ("<", "\\u003c"),
+                ("\u{2028}", "\\u2028"),
+                ("\"", "\\\""),
+                ("€", "€"),
+                ("\t", "\\t"),
+            ] {
+                let text = format!("{plain}{character}{plain}");
+                let expected = format!("\"{plain}{escape}{plain}\"");
+                check(&json!(text), &expected);
+                let mut out = Vec::new();
+                write_text(&mut out, &text);
+                assert_eq!(String::from_utf8(out).unwrap(), expected);
+            }
+        }
     }
 
     #[test]
