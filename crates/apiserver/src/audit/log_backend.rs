@@ -4,9 +4,10 @@
 //! `audit-2024-05-06T07-08-09.123.log`. Files are readable by their owner only.
 
 use std::fs::{self, File, OpenOptions};
+use std::hint::spin_loop;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use bytes::Bytes;
 
@@ -70,10 +71,26 @@ impl LogBackend {
         let written = match &self.0 {
             // A pipe may be full for as long as nobody reads it.
             None => keel::blocking(|| write_to_stdout(text)),
-            Some(file) => file.lock().unwrap_or_else(PoisonError::into_inner).append(text),
+            Some(file) => lock(file).append(text),
         };
         written.map_err(|error| error.to_string())
     }
+}
+
+/// The number of attempts to lock a file before the thread sleeps: a few microseconds.
+const LOCK_ATTEMPTS: usize = 500;
+
+/// Locks a file. Its lock is held for a microsecond or two, while one write is copied to memory of the
+/// operating system, and it takes several times as long to sleep and to be woken.
+fn lock(file: &Mutex<RotatingFile>) -> MutexGuard<'_, RotatingFile> {
+    for _ in 0..LOCK_ATTEMPTS {
+        match file.try_lock() {
+            Ok(file) => return file,
+            Err(TryLockError::Poisoned(file)) => return file.into_inner(),
+            Err(TryLockError::WouldBlock) => spin_loop(),
+        }
+    }
+    file.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn write_to_stdout(text: &[u8]) -> io::Result<()> {
