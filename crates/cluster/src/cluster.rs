@@ -249,6 +249,8 @@ async fn wait_for_event(client: &kube_client::Client, path: &str) -> kube_client
 
 #[cfg(test)]
 mod tests {
+    use apiserver::AuthorizerConfig;
+
     use super::*;
 
     #[tokio::test]
@@ -258,6 +260,32 @@ mod tests {
         let path = "/api/v1/namespaces/default/serviceaccounts/default";
         let account = client.request_text(http::Request::get(path).body(Vec::new()).unwrap()).await;
         assert!(account.is_ok(), "{account:?}");
+        cluster.stop().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_users_of_controllers_are_those_that_kubernetes_roles_are_bound_to() {
+        let server = Config { authorizers: vec![AuthorizerConfig::Rbac], ..Config::default() };
+        let config = ClusterConfig { server, ..ClusterConfig::default() };
+        let cluster = Cluster::start(config).await.unwrap();
+        let client = kube_client::Client::new(cluster.server().in_process_client(), "default");
+        for role in controllers::roles() {
+            let user = role.identity.user;
+            let Some(account) = user.strip_prefix("system:serviceaccount:kube-system:") else {
+                continue;
+            };
+            // Kubernetes has no role for the first one by default, and not the second one at all.
+            let others = ["storage-version-migrator-controller", "resource-metrics-controller"];
+            if others.contains(&account) {
+                continue;
+            }
+            let path = format!(
+                "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:controller:{account}"
+            );
+            let request = http::Request::get(path).body(Vec::new()).unwrap();
+            let binding = client.request_text(request).await;
+            assert!(binding.is_ok(), "{account}: {binding:?}");
+        }
         cluster.stop().await.unwrap();
     }
 }

@@ -14,7 +14,7 @@ use crate::certificate_request::{
     CertificateRequestView, KUBELET_CLIENT_SIGNER, ParsedRequest, RequestCondition,
 };
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use machinery::PolicyRule;
 use runtime::informer::work_queue::RateLimits;
 use runtime::{Action, Client, Controller, Failure, Lister, Request};
@@ -22,7 +22,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "certificatesigningrequest-approving-controller",
     aliases: &["csrapproving"],
-    user: None,
+    user: ControllerUser::ServiceAccount("certificate-controller"),
     rules: &[
         PolicyRule::new(
             &["certificates.k8s.io"],

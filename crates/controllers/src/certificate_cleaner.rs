@@ -14,7 +14,7 @@ use x509_parser::pem::parse_x509_pem;
 use crate::api_requests::{self, none_if_missing};
 use crate::certificate_request::CertificateRequestView;
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::time::to_timestamp;
 use keel::{Clock, Timestamp};
 use machinery::PolicyRule;
@@ -23,7 +23,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "certificatesigningrequest-cleaner-controller",
     aliases: &["csrcleaner"],
-    user: None,
+    user: ControllerUser::ServiceAccount("certificate-controller"),
     rules: &[PolicyRule::new(
         &["certificates.k8s.io"],
         &["certificatesigningrequests"],

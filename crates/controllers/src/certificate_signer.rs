@@ -19,7 +19,7 @@ use crate::certificate_request::{
     LEGACY_SIGNER, ParsedRequest, RequestCondition, validate_client_usages,
 };
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::signers::{ApprovedRequest, SignCertificate};
 use crate::time;
 use keel::Clock;
@@ -30,7 +30,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "certificatesigningrequest-signing-controller",
     aliases: &["csrsigning"],
-    user: None,
+    user: ControllerUser::ServiceAccount("certificate-controller"),
     rules: &[
         PolicyRule::new(
             &["certificates.k8s.io"],

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::api_requests;
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::metadata::Metadata;
 use machinery::PolicyRule;
 use machinery::selector::LabelSelector;
@@ -25,7 +25,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "clusterrole-aggregation-controller",
     aliases: &[],
-    user: None,
+    user: ControllerUser::ServiceAccount("clusterrole-aggregation-controller"),
     rules: &[PolicyRule::new(
         &["rbac.authorization.k8s.io"],
         &["clusterroles"],

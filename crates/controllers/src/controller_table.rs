@@ -13,21 +13,30 @@ pub struct ControllerDescriptor {
     pub name: &'static str,
     /// Other names in `--controllers`, besides the name without `-controller`.
     pub aliases: &'static [&'static str],
-    /// The user of its requests, if it is not part of kube-controller-manager but a program of its
-    /// own. The users of others are service accounts with the names of the controllers.
-    pub user: Option<&'static str>,
+    /// The user of its requests, as in Kubernetes.
+    pub user: ControllerUser,
     /// The permissions for its writes, and for reads that are not served by the shared caches.
     pub rules: &'static [PolicyRule],
     /// Adds the controller to the manager of its context.
     pub(crate) start: fn(&ControllerContext),
 }
 
+/// The user of a controller's requests.
+#[derive(Debug, Clone, Copy)]
+pub enum ControllerUser {
+    /// A service account of `kube-system`. Its name is often not that of the controller:
+    /// `daemon-set-controller`.
+    ServiceAccount(&'static str),
+    /// A program of the control plane, whose user has the prefix `system:`.
+    Program(&'static str),
+}
+
 impl ControllerDescriptor {
     /// The user of the controller's requests.
     pub fn identity(&self) -> Identity {
         match self.user {
-            Some(user) => Identity::user(user, self.name),
-            None => Identity::service_account(self.name, PROGRAM),
+            ControllerUser::ServiceAccount(name) => Identity::service_account(name, PROGRAM),
+            ControllerUser::Program(name) => Identity::user(&format!("system:{name}"), name),
         }
     }
 }

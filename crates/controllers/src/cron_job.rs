@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::api_requests;
 use crate::api_requests::is_namespace_terminating;
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::object_reference::object_reference;
 use jobs::{CreatedJob, job_name};
 use keel::Clock;
@@ -37,7 +37,7 @@ use view::{CronJobStatus, CronJobView, JobReference, JobView};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "cronjob-controller",
     aliases: &[],
-    user: None,
+    user: ControllerUser::ServiceAccount("cronjob-controller"),
     rules: &[
         PolicyRule::new(&["batch"], &["cronjobs/status"], &["patch"]),
         PolicyRule::new(&["batch"], &["jobs"], &["create", "delete", "get"]),

@@ -30,7 +30,7 @@ use crate::adoption::{self, Claimer};
 use crate::api_requests;
 use crate::controller_context::ControllerContext;
 use crate::controller_history::{ControllerHistory, HISTORY_RULE, REVISION_LABEL, RevisionOwner};
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::metadata::{Metadata, OwnerReference};
 use crate::pod_control::{NewPod, PodControl, PodOwner};
 use crate::slow_start;
@@ -52,7 +52,7 @@ use view::{NodeView, PodView, SetView};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "daemonset-controller",
     aliases: &[],
-    user: None,
+    user: ControllerUser::ServiceAccount("daemon-set-controller"),
     rules: &[
         PolicyRule::new(&["apps"], &["daemonsets"], &["get"]),
         PolicyRule::new(&["apps"], &["daemonsets/status"], &["patch"]),

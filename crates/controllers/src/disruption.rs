@@ -23,7 +23,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api_requests;
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::label_selector;
 use crate::metadata::Metadata;
 use crate::object_reference::object_reference;
@@ -42,7 +42,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Re
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "disruption-controller",
     aliases: &[],
-    user: None,
+    user: ControllerUser::ServiceAccount("disruption-controller"),
     rules: &[
         PolicyRule::new(&["policy"], &["poddisruptionbudgets/status"], &["update"]),
         PolicyRule::new(&[""], &["pods/status"], &["patch"]),

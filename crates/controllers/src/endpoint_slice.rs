@@ -23,7 +23,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::endpoint_pod::EndpointPod;
 use crate::endpoints::subsets::TargetRef;
 use crate::metadata::{Metadata, OwnerReference};
@@ -47,7 +47,7 @@ pub(crate) use changes::Changes;
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "endpointslice-controller",
     aliases: &[],
-    user: None,
+    user: ControllerUser::ServiceAccount("endpointslice-controller"),
     rules: &[
         PolicyRule::new(
             &["discovery.k8s.io"],

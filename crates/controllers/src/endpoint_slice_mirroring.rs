@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::endpoint_slice::slice::{
     Conditions, Endpoint, MANAGED_BY, SERVICE_NAME, Slice, SlicePort, Slices,
 };
@@ -32,7 +32,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "endpointslice-mirroring-controller",
     aliases: &["endpointslicemirroring"],
-    user: None,
+    user: ControllerUser::ServiceAccount("endpointslicemirroring-controller"),
     rules: &[
         PolicyRule::new(
             &["discovery.k8s.io"],

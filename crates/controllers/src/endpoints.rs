@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::api_requests::{self, has_code, is_namespace_terminating, message};
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::endpoint_pod::EndpointPod;
 use crate::metadata::Metadata;
 use crate::minimum_intervals::MinimumIntervals;
@@ -37,7 +37,7 @@ use subsets::{Address, EndpointPort, Subset, TargetRef};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "endpoints-controller",
     aliases: &["endpoint"],
-    user: None,
+    user: ControllerUser::ServiceAccount("endpoint-controller"),
     rules: &[
         PolicyRule::new(&[""], &["endpoints"], &["create", "update", "delete"]),
         PolicyRule::new(&[""], &["endpoints/restricted"], &["create"]),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::api_requests;
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::metadata::{Metadata, OwnerReference};
 use crate::object_reference::object_reference;
 use crate::pod_claims::{ClaimingPod, EphemeralSource};
@@ -23,7 +23,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Re
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "ephemeral-volume-controller",
     aliases: &[],
-    user: None,
+    user: ControllerUser::ServiceAccount("ephemeral-volume-controller"),
     rules: &[
         PolicyRule::new(&[""], &["persistentvolumeclaims"], &["create"]),
         PolicyRule::new(&[""], &["pods/finalizers"], &["update"]),

@@ -35,7 +35,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::exposition::{append_head, append_sample};
 use crate::resource_discovery::ResourceDiscovery;
 use graph::{Effects, Graph, InvalidReference, ResourceId, Work};
@@ -54,7 +54,7 @@ const WORKERS: usize = 32;
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "garbage-collector-controller",
     aliases: &["garbagecollector"],
-    user: None,
+    user: ControllerUser::ServiceAccount("generic-garbage-collector"),
     rules: &[PolicyRule::new(
         &["*"],
         &["*"],

@@ -29,7 +29,7 @@ use serde_json::Value;
 
 use crate::api_requests;
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::scale_client::{LocatedScale, ScaleClient, ScaleError};
 use keel::Clock;
 use limits::{ScalingHistory, Step};
@@ -45,7 +45,7 @@ use status::Conditions;
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "horizontal-pod-autoscaler-controller",
     aliases: &["horizontalpodautoscaling"],
-    user: None,
+    user: ControllerUser::ServiceAccount("horizontal-pod-autoscaler"),
     rules: &[
         PolicyRule::new(&["autoscaling"], &["horizontalpodautoscalers/status"], &["update"]),
         PolicyRule::new(&["*"], &["*/scale"], &["get", "update"]),

@@ -36,7 +36,7 @@ use serde_json::json;
 use crate::adoption::{self, Claimer};
 use crate::api_requests;
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::metadata::{Metadata, OwnerReference};
 use crate::pod_control::{PodControl, PodOwner, collection};
 use crate::slow_start::MAX_CONCURRENT;
@@ -57,7 +57,7 @@ use view::{JobPod, JobView, TRACKING_FINALIZER};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "job-controller",
     aliases: &[],
-    user: None,
+    user: ControllerUser::ServiceAccount("job-controller"),
     rules: &[
         PolicyRule::new(&["batch"], &["jobs"], &["get"]),
         PolicyRule::new(&["batch"], &["jobs/status"], &["patch"]),

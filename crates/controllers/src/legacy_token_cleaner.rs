@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::api_requests::{self, has_code};
 use crate::controller_context::{ControllerContext, selecting_field};
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::metadata::Metadata;
 use crate::time;
 use keel::{Clock, Timestamp};
@@ -33,7 +33,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "legacy-serviceaccount-token-cleaner-controller",
     aliases: &["legacy-service-account-token-cleaner"],
-    user: None,
+    user: ControllerUser::ServiceAccount("legacy-service-account-token-cleaner"),
     rules: &[PolicyRule::new(&[""], &["secrets"], &["patch", "delete"])],
     start,
 };

@@ -1,7 +1,7 @@
 //! The built-in controllers: what kube-controller-manager and kube-scheduler are to Kubernetes.
 //!
 //! Each controller is a client of the API like any other. It reads from caches that all controllers
-//! share, and writes as its own service account, which has the rights of its row in the
+//! share, and writes as a service account, which has the rights of its row in the
 //! [table](controller_table).
 //!
 //! ```text
@@ -77,7 +77,7 @@ mod cron_job;
 mod cluster_role_aggregation;
 
 pub use controller_manager::{ControllerManager, ControllerManagerOptions};
-pub use controller_table::{ControllerDescriptor, Role, roles};
+pub use controller_table::{ControllerDescriptor, ControllerUser, Role, roles};
 pub use metrics_api::MetricsApi;
 #[doc(hidden)]
 pub use scheduler::benchmark as scheduler_benchmark;

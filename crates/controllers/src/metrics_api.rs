@@ -33,7 +33,7 @@ use tokio::sync::mpsc;
 
 use crate::api_requests;
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use keel::{Clock, ClockInstant, Offload};
 use machinery::PolicyRule;
 use machinery::selector::LabelSelector;
@@ -44,7 +44,7 @@ use usage::UsageSource;
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "resource-metrics-controller",
     aliases: &[],
-    user: None,
+    user: ControllerUser::ServiceAccount("resource-metrics-controller"),
     rules: &[PolicyRule::new(&["apiregistration.k8s.io"], &["apiservices"], &["create"])],
     start,
 };

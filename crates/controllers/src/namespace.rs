@@ -29,7 +29,7 @@ use tokio::sync::mpsc;
 
 use crate::api_requests::{self, has_code};
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::resource_discovery::ResourceDiscovery;
 use content::ContentRemoval;
 use content_watch::ContentWatches;
@@ -49,7 +49,7 @@ const FINALIZER: &str = "kubernetes";
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "namespace-controller",
     aliases: &[],
-    user: None,
+    user: ControllerUser::ServiceAccount("namespace-controller"),
     rules: &[
         PolicyRule::new(&[""], &["namespaces"], &["get", "list", "watch", "delete"]),
         PolicyRule::new(&[""], &["namespaces/finalize", "namespaces/status"], &["update"]),

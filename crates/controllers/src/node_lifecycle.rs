@@ -25,7 +25,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use tokio::sync::mpsc;
 
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::pod_index;
 use machinery::PolicyRule;
 use node_monitor::{MONITOR_PERIOD, NodeMonitor};
@@ -35,7 +35,7 @@ use runtime::{Action, Controller, Failure, Predicate, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "node-lifecycle-controller",
     aliases: &["nodelifecycle"],
-    user: None,
+    user: ControllerUser::ServiceAccount("node-controller"),
     rules: &[
         PolicyRule::new(&[""], &["nodes", "nodes/status"], &["patch"]),
         PolicyRule::new(&[""], &["pods/status"], &["patch"]),

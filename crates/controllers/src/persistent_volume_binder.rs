@@ -26,7 +26,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use tokio::sync::mpsc;
 
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::pod_claims::PodClaims;
 use machinery::PolicyRule;
 use runtime::informer::{Item, SharedInformer};
@@ -36,7 +36,7 @@ use runtime::{Client, Controller, Lister, Mapper, Predicate, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "persistentvolume-binder-controller",
     aliases: &[],
-    user: None,
+    user: ControllerUser::ServiceAccount("persistent-volume-binder"),
     rules: &[
         PolicyRule::new(&[""], &["persistentvolumes"], &["create", "patch", "delete"]),
         PolicyRule::new(&[""], &["persistentvolumes/status"], &["patch"]),

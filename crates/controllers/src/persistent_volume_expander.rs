@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::api_requests;
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::persistent_volume_binder::SIMULATED_PROVISIONER;
 use crate::time;
 use keel::Clock;
@@ -27,7 +27,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "persistentvolume-expander-controller",
     aliases: &[],
-    user: None,
+    user: ControllerUser::ServiceAccount("expand-controller"),
     rules: &[PolicyRule::new(
         &[""],
         &["persistentvolumes", "persistentvolumeclaims/status"],

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::node_lifecycle::node_view::NodeView;
 use crate::pod_view::PodView;
 use crate::{api_requests, pod_index, time};
@@ -34,7 +34,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, ObjectKey, Predicate,
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "pod-garbage-collector-controller",
     aliases: &["podgc"],
-    user: None,
+    user: ControllerUser::ServiceAccount("pod-garbage-collector"),
     rules: &[
         PolicyRule::new(&[""], &["pods"], &["delete"]),
         PolicyRule::new(&[""], &["pods/status"], &["patch"]),

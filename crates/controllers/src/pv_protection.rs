@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::PersistentVolume;
 use serde::Deserialize;
 
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::metadata::Metadata;
 use crate::protection_finalizer::protect;
 use machinery::PolicyRule;
@@ -18,7 +18,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "persistentvolume-protection-controller",
     aliases: &["pv-protection"],
-    user: None,
+    user: ControllerUser::ServiceAccount("pv-protection-controller"),
     rules: &[PolicyRule::new(&[""], &["persistentvolumes"], &["patch"])],
     start,
 };

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use serde::Deserialize;
 
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::metadata::Metadata;
 use crate::pod_claims::{self, ClaimingPod, PodClaims, claim_keys};
 use crate::protection_finalizer::protect;
@@ -20,7 +20,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "persistentvolumeclaim-protection-controller",
     aliases: &["pvc-protection"],
-    user: None,
+    user: ControllerUser::ServiceAccount("pvc-protection-controller"),
     rules: &[
         PolicyRule::new(&[""], &["persistentvolumeclaims"], &["patch"]),
         PolicyRule::new(&[""], &["pods"], &["list"]),

@@ -22,7 +22,7 @@ use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use crate::adoption::{self, Claimer};
 use crate::api_requests;
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::metadata::{Metadata, OwnerReference};
 use crate::minimum_intervals::MinimumIntervals;
 use crate::pod_control::{PodControl, PodOwner};
@@ -41,7 +41,7 @@ use view::SetView;
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "replicaset-controller",
     aliases: &[],
-    user: None,
+    user: ControllerUser::ServiceAccount("replicaset-controller"),
     rules: &[
         PolicyRule::new(&["apps"], &["replicasets"], &["get"]),
         PolicyRule::new(&["apps"], &["replicasets/status"], &["patch"]),
@@ -54,7 +54,7 @@ pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
 pub(crate) const REPLICATION_CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "replicationcontroller-controller",
     aliases: &["replication-controller"],
-    user: None,
+    user: ControllerUser::ServiceAccount("replication-controller"),
     rules: &[
         PolicyRule::new(&[""], &["replicationcontrollers"], &["get"]),
         PolicyRule::new(&[""], &["replicationcontrollers/status"], &["patch"]),

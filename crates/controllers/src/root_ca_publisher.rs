@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::api_requests::{self, has_code, is_namespace_terminating};
 use crate::controller_context::{ControllerContext, selecting_field};
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::metadata::Metadata;
 use crate::service_account::{NamespaceView, namespace_of_object};
 use machinery::PolicyRule;
@@ -24,7 +24,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Predicate, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "root-ca-certificate-publisher-controller",
     aliases: &["root-ca-cert-publisher"],
-    user: None,
+    user: ControllerUser::ServiceAccount("root-ca-cert-publisher"),
     rules: &[PolicyRule::new(&[""], &["configmaps"], &["create", "update"])],
     start,
 };

@@ -44,7 +44,7 @@ use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use bind::Binder;
 use decision::{Decision, Nomination};
 use filter::volumes::VolumePlan;
@@ -66,7 +66,7 @@ const DECISIONS_PER_YIELD: usize = 16;
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "kube-scheduler",
     aliases: &["scheduler"],
-    user: Some("system:kube-scheduler"),
+    user: ControllerUser::Program("kube-scheduler"),
     rules: &[
         PolicyRule::new(&[""], &["pods/binding"], &["create"]),
         PolicyRule::new(&[""], &["pods/status"], &["patch"]),

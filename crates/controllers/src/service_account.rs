@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::api_requests::{self, has_code, is_namespace_terminating};
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use machinery::PolicyRule;
 use runtime::informer::{Indexer, ObjectEvent};
 use runtime::{Action, Client, Controller, Failure, Lister, Mapper, ObjectKey, Predicate, Request};
@@ -19,7 +19,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Mapper, ObjectKey, Pr
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "serviceaccount-controller",
     aliases: &[],
-    user: None,
+    user: ControllerUser::ServiceAccount("service-account-controller"),
     rules: &[PolicyRule::new(&[""], &["serviceaccounts"], &["create"])],
     start,
 };

@@ -19,7 +19,8 @@ use tokio::sync::watch;
 
 use crate::api_requests::{self, has_code, none_if_missing};
 use crate::controller_context::{ControllerContext, selecting_field};
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_manager::PROGRAM;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::metadata::Metadata;
 use crate::signers::{SignToken, TokenSubject};
 use machinery::PolicyRule;
@@ -29,7 +30,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "serviceaccount-token-controller",
     aliases: &[],
-    user: None,
+    user: ControllerUser::Program(PROGRAM),
     rules: &[
         PolicyRule::new(&[""], &["secrets"], &["patch", "delete"]),
         PolicyRule::new(&[""], &["serviceaccounts"], &["patch"]),

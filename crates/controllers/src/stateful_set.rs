@@ -29,7 +29,7 @@ use crate::controller_context::ControllerContext;
 use crate::controller_history::{
     ControllerHistory, HISTORY_RULE, RevisionOwner, RevisionView, live_revisions,
 };
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::metadata::{Metadata, OwnerReference};
 use crate::pod_control::PodOwner;
 use keel::Clock;
@@ -47,7 +47,7 @@ use view::{ClaimView, PodView, SetView};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "statefulset-controller",
     aliases: &[],
-    user: None,
+    user: ControllerUser::ServiceAccount("statefulset-controller"),
     rules: &[
         PolicyRule::new(&["apps"], &["statefulsets"], &["get"]),
         PolicyRule::new(&["apps"], &["statefulsets/status"], &["patch"]),

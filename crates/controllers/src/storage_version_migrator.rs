@@ -29,7 +29,7 @@ use serde_json::json;
 
 use crate::api_requests::{self, has_code, message};
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::resource_discovery::{ApiResource, DiscoveredResources, ResourceDiscovery};
 use crate::time;
 use keel::Clock;
@@ -43,7 +43,7 @@ const NAME: &str = "storage-version-migrator-controller";
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: NAME,
     aliases: &["svm"],
-    user: None,
+    user: ControllerUser::ServiceAccount(NAME),
     rules: &[
         // An object that was deleted is not created again, since the configuration has its uid; the
         // request needs the permission all the same.

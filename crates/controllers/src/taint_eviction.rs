@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::metadata::Metadata;
 use crate::node_lifecycle::node_view::{NodeSpec, NodeView};
 use crate::taints::{Taint, Toleration};
@@ -31,7 +31,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Re
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "taint-eviction-controller",
     aliases: &[],
-    user: None,
+    user: ControllerUser::ServiceAccount("node-controller"),
     rules: &[
         PolicyRule::new(&[""], &["pods"], &["delete"]),
         PolicyRule::new(&[""], &["pods/status"], &["patch"]),

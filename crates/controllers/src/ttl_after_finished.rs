@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::api_requests::{self, none_if_missing};
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::metadata::Metadata;
 use crate::time;
 use keel::Clock;
@@ -25,7 +25,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "ttl-after-finished-controller",
     aliases: &[],
-    user: None,
+    user: ControllerUser::ServiceAccount("ttl-after-finished-controller"),
     rules: &[PolicyRule::new(&["batch"], &["jobs"], &["get", "list", "watch", "delete"])],
     start,
 };

@@ -10,7 +10,7 @@ use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use serde::Deserialize;
 
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::metadata::Metadata;
 use crate::protection_finalizer::protect;
 use machinery::PolicyRule;
@@ -20,7 +20,7 @@ use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "volumeattributesclass-protection-controller",
     aliases: &[],
-    user: None,
+    user: ControllerUser::ServiceAccount("volumeattributesclass-protection-controller"),
     rules: &[PolicyRule::new(&["storage.k8s.io"], &["volumeattributesclasses"], &["patch"])],
     start,
 };
