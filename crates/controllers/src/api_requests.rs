@@ -44,7 +44,7 @@ pub(crate) async fn apply(
 }
 
 /// Replaces the status of the object with this metadata by a merge patch, which removes the fields
-/// that `new` does not have. Nothing changes if the object was replaced by another one.
+/// that `new` does not have. Nothing changes if the object is gone or was replaced by another one.
 pub(crate) async fn patch_status(
     client: &Client,
     path: &str,
@@ -62,7 +62,7 @@ pub(crate) async fn patch_status(
         status.entry(field).or_insert(Value::Null);
     }
     let patch = json!({"metadata": {"uid": metadata.uid}, "status": status});
-    merge::<IgnoredAny>(client, path, &patch).await.map(|_| ())
+    none_if_missing(merge::<IgnoredAny>(client, path, &patch).await).map(|_| ())
 }
 
 /// Deletes the object at `path` if it still has this uid.

@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use crate::adoption::{self, Claimer};
 use crate::api_requests;
 use crate::controller_context::ControllerContext;
-use crate::controller_table::ControllerDescriptor;
+use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::metadata::{Metadata, OwnerReference};
 use crate::object_reference::object_reference;
 use crate::pod_view::PodView;
@@ -44,7 +44,7 @@ use view::{DeploymentStatus, DeploymentView, REVISION, SetView};
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "deployment-controller",
     aliases: &[],
-    user: None,
+    user: ControllerUser::ServiceAccount("deployment-controller"),
     rules: &[
         PolicyRule::new(&["apps"], &["deployments"], &["get"]),
         PolicyRule::new(&["apps"], &["deployments/status"], &["patch"]),
@@ -215,7 +215,9 @@ impl Context {
             patch["metadata"]["annotations"] = json!({REVISION: revision});
         }
         let path = format!("{}/status", path_of(metadata));
-        api_requests::merge::<Value>(&self.client, &path, &patch).await?;
+        let written = api_requests::merge::<Value>(&self.client, &path, &patch).await;
+        // Its deletion leads to the next call.
+        api_requests::none_if_missing(written)?;
         Ok(())
     }
 

@@ -2,8 +2,9 @@
 //!
 //! It promises that the first N nodes exist, that all simulated nodes have a complete status, and that
 //! their Leases are renewed every 10 seconds. Unlike kubelets, it does not write a status in which
-//! only the time of the heartbeat would change: the Lease is the heartbeat. A node that a user deletes is not registered again before the next start, as with a
-//! kubelet. It reads Nodes and Pods, and writes Nodes, their status, and Leases in `kube-node-lease`.
+//! only the time of the heartbeat would change: the Lease is the heartbeat. A node that a user deletes
+//! is not registered again before the next start, as with a kubelet. It reads Nodes and Pods, and
+//! writes Nodes, their status, and Leases in `kube-node-lease`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -89,6 +90,7 @@ pub(crate) async fn reconcile(request: Request, cx: Arc<NodeContext>) -> Result<
         StageOutcome::Staged(wait) => wait.unwrap_or(renewal),
         StageOutcome::Failed(wait) => wait,
         StageOutcome::NotStaged => {
+            cx.add_labels(&node).await?;
             cx.update_status(&node).await?;
             renewal
         }
@@ -196,6 +198,18 @@ impl NodeContext {
         let period = LEASE_PERIOD + jitter;
         self.change(name, |state| state.next_renewal = now + period);
         Ok(period)
+    }
+
+    /// Adds the labels of kubelets that are missing.
+    async fn add_labels(&self, node: &NodeView) -> Result<(), Failure> {
+        let labels = node_object::missing_labels(node);
+        if labels.is_empty() {
+            return Ok(());
+        }
+        let path = format!("/api/v1/nodes/{}", node.metadata.name);
+        let patch = json!({"metadata": {"uid": node.metadata.uid, "labels": labels}});
+        let patched = requests::patch(&self.client, &path, requests::MERGE, &patch).await;
+        Ok(requests::unless_outdated(patched)?)
     }
 
     /// Writes the status if a part is missing or wrong.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::node_view::{NodeAddress, NodeCondition, NodeView, index_of};
+use crate::node_view::{NodeAddress, NodeCondition, NodeMetadata, NodeView, index_of};
 use crate::time;
 use keel::Timestamp;
 
@@ -64,14 +64,8 @@ pub(crate) fn name(index: usize) -> String {
 
 /// The object with which a node registers, with its whole status.
 pub(crate) fn registration(name: &str, capacity: &Capacity, now: Timestamp) -> Value {
-    let labels = BTreeMap::from([
-        ("beta.kubernetes.io/arch", "amd64"),
-        ("beta.kubernetes.io/os", "linux"),
-        ("kubernetes.io/arch", "amd64"),
-        ("kubernetes.io/hostname", name),
-        ("kubernetes.io/os", "linux"),
-        (SIMULATED_LABEL, "true"),
-    ]);
+    let mut labels = BTreeMap::from(kubelet_labels(name));
+    labels.insert(SIMULATED_LABEL, "true");
     let mut status = status_patch(&NodeView::default(), name, capacity, now);
     status["conditions"] = json!(conditions(&NodeView::default(), now));
     json!({
@@ -84,6 +78,24 @@ pub(crate) fn registration(name: &str, capacity: &Capacity, now: Timestamp) -> V
         },
         "status": status,
     })
+}
+
+/// The labels that a kubelet gives to its node.
+fn kubelet_labels(name: &str) -> [(&'static str, &str); 5] {
+    [
+        ("beta.kubernetes.io/arch", "amd64"),
+        ("beta.kubernetes.io/os", "linux"),
+        ("kubernetes.io/arch", "amd64"),
+        ("kubernetes.io/hostname", name),
+        ("kubernetes.io/os", "linux"),
+    ]
+}
+
+/// The labels of kubelets that a node does not have. Without them, selectors do not find the node, and
+/// the scheduler does not spread pods over it and others.
+pub(crate) fn missing_labels(node: &NodeView) -> BTreeMap<&'static str, &str> {
+    let NodeMetadata { name, labels, .. } = &node.metadata;
+    kubelet_labels(name).into_iter().filter(|(key, _)| !labels.contains_key(*key)).collect()
 }
 
 /// The changes of a node's status that are due: a part is missing, or another client has changed a

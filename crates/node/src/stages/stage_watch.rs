@@ -90,7 +90,8 @@ fn is_established(crd: &Item) -> Result<bool, Failure> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Status {
-        conditions: Vec<Condition>,
+        /// Null in a CRD that is new.
+        conditions: Option<Vec<Condition>>,
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -100,7 +101,7 @@ fn is_established(crd: &Item) -> Result<bool, Failure> {
         status: String,
     }
     let crd: Crd = crd.decode()?;
-    let mut conditions = crd.status.conditions.iter();
+    let mut conditions = crd.status.conditions.iter().flatten();
     Ok(conditions.any(|it| it.type_ == "Established" && it.status == "True"))
 }
 

@@ -122,6 +122,8 @@ async fn a_node_that_a_user_creates_for_kwok_is_managed() {
         .until("/api/v1/nodes/mine", |_, node| condition(node, "Ready")["status"] == "True")
         .await;
     assert_eq!(node["status"]["capacity"], json!({"cpu": "4"}));
+    assert_eq!(node["metadata"]["labels"]["kubernetes.io/hostname"], "mine");
+    assert_eq!(node["metadata"]["labels"]["kubernetes.io/os"], "linux");
     plane.create_pod("a", json!({}), json!({"nodeName": "mine"})).await;
     plane.until_phase("a", "Running").await;
     plane.stop().await;
