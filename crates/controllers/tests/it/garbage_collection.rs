@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::{Method, Request};
 use serde_json::{Value, json};
 
 use crate::interception::{self, Interception};
@@ -362,6 +363,34 @@ async fn a_resource_whose_list_hangs_does_not_stop_the_collection_of_others() {
     until_gone(&plane, &format!("{MAPS}/front")).await;
     until_gone(&plane, &format!("{MAPS}/orphaning")).await;
     plane.stop().await;
+}
+
+#[tokio::test]
+async fn an_object_that_gets_an_owner_while_it_is_deleted_is_kept() {
+    let mut plane = start().await;
+    let owner = create(&plane, MAPS, "owner", &[]).await;
+    let child = format!("{SECRETS}/child");
+    plane.restart_with(adopting_before_deletion(&plane, child.clone(), &owner)).await;
+    let gone = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "gone", "uid": "11111111-2222-4333-8444-555555555555"}});
+    create(&plane, SECRETS, "child", &[&gone]).await;
+    let uid = owner["metadata"]["uid"].clone();
+    plane.until(&child, |_, it| it["metadata"]["ownerReferences"][0]["uid"] == uid).await;
+    settle(&plane, &[MAPS, SECRETS]).await;
+    assert!(plane.read(&child).await["metadata"]["deletionTimestamp"].is_null());
+    plane.stop().await;
+}
+
+/// Connections on which each deletion of the object at `path` comes after it got this owner.
+fn adopting_before_deletion(plane: &Plane, path: String, owner: &Value) -> Connect {
+    let patch = json!({"metadata": {"ownerReferences": [reference(owner)]}}).to_string();
+    interception::connect(plane, move |request| {
+        if request.method() != Method::DELETE || request.uri().path() != path {
+            return Interception::None;
+        }
+        let adoption = Request::patch(&path).header("content-type", "application/merge-patch+json");
+        Interception::After(adoption.body(patch.clone().into_bytes().into()).unwrap())
+    })
 }
 
 /// Connections on which lists of Boats are never answered.

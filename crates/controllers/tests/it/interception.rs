@@ -16,7 +16,7 @@ use apiserver::in_process::InProcessClient;
 use runtime::{ApiService, Connect, Identity};
 use testenv::TestEnv;
 
-/// What becomes of a request.
+/// The handling of a request.
 pub(crate) enum Interception {
     /// The server answers it.
     None,
@@ -24,6 +24,8 @@ pub(crate) enum Interception {
     Refused(StatusCode),
     /// It is never answered.
     Unanswered,
+    /// The server answers another one before it.
+    After(Request<Body>),
 }
 
 /// Connects controllers to a plane; `intercept` decides about each request.
@@ -71,6 +73,14 @@ impl<F: Fn(&Request<Body>) -> Interception> Service<Request<Body>> for Connectio
                 Box::pin(future::ready(Ok(refused)))
             }
             Interception::Unanswered => Box::pin(future::pending()),
+            Interception::After(first) => {
+                let mut client = self.client.clone();
+                Box::pin(async move {
+                    let code = client.call(first).await?.status();
+                    assert!(code.is_success(), "the request before another one: {code}");
+                    client.call(request).await
+                })
+            }
         }
     }
 }
