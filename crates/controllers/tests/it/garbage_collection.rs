@@ -1,5 +1,7 @@
 //! Dependents follow their owners, or are orphaned.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use http::{Method, Request};
@@ -377,19 +379,23 @@ async fn an_object_that_gets_an_owner_while_it_is_deleted_is_kept() {
     let uid = owner["metadata"]["uid"].clone();
     plane.until(&child, |_, it| it["metadata"]["ownerReferences"][0]["uid"] == uid).await;
     settle(&plane, &[MAPS, SECRETS]).await;
-    assert!(plane.read(&child).await["metadata"]["deletionTimestamp"].is_null());
+    assert_eq!(plane.get(&child).await.0, 200);
     plane.stop().await;
 }
 
-/// Connections on which each deletion of the object at `path` comes after it got this owner.
+/// Connections on which the object at `path` gets a label before its first deletion, so that it is
+/// read again, and this owner before each further one.
 fn adopting_before_deletion(plane: &Plane, path: String, owner: &Value) -> Connect {
-    let patch = json!({"metadata": {"ownerReferences": [reference(owner)]}}).to_string();
+    let label = json!({"metadata": {"labels": {"changed": "true"}}}).to_string();
+    let adoption = json!({"metadata": {"ownerReferences": [reference(owner)]}}).to_string();
+    let is_labeled = AtomicBool::new(false);
     interception::connect(plane, move |request| {
         if request.method() != Method::DELETE || request.uri().path() != path {
             return Interception::None;
         }
-        let adoption = Request::patch(&path).header("content-type", "application/merge-patch+json");
-        Interception::After(adoption.body(patch.clone().into_bytes().into()).unwrap())
+        let change = if is_labeled.swap(true, Relaxed) { &adoption } else { &label };
+        let patch = Request::patch(&path).header("content-type", "application/merge-patch+json");
+        Interception::After(patch.body(change.clone().into_bytes().into()).unwrap())
     })
 }
 
