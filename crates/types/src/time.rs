@@ -7,9 +7,8 @@
 //! 0001-01-01T00:00:00Z              Go's zero time, which it writes as null
 //! ```
 
-use jiff::Timestamp;
-use jiff::civil::Date;
-use jiff::tz::Offset;
+use jiff::SignedDuration;
+use jiff::civil::{Date, DateTime};
 
 /// Reads an RFC 3339 time and returns it in UTC, to the second; `None` is Go's zero time. The error
 /// is that of Go's `time.Parse`.
@@ -107,13 +106,13 @@ impl Parser<'_> {
         let local = date.map(|date| {
             date.at(small(hour), small(minute), small(second), micros.cast_signed() * 1000)
         });
-        let utc = local.and_then(|local| Offset::from_seconds(offset)?.to_timestamp(local));
+        // Not a jiff::Timestamp, which ends a day before the year 9999 does.
+        let utc = local.and_then(|local| local.checked_sub(SignedDuration::from_secs(offset)));
         self.in_range(utc.is_ok(), "time")?;
         Ok(utc.ok().and_then(|utc| self.write(utc)))
     }
 
-    fn write(&self, utc: Timestamp) -> Option<String> {
-        let utc = Offset::UTC.to_datetime(utc);
+    fn write(&self, utc: DateTime) -> Option<String> {
         let zero = Date::constant(1, 1, 1).at(0, 0, 0, 0);
         match self.precision {
             _ if utc == zero => None,
@@ -164,7 +163,7 @@ impl Parser<'_> {
     }
 
     /// The offset in seconds.
-    fn zone(&mut self) -> Result<i32, String> {
+    fn zone(&mut self) -> Result<i64, String> {
         if let Some(rest) = self.rest.strip_prefix('Z') {
             self.rest = rest;
             return Ok(0);
@@ -174,7 +173,7 @@ impl Parser<'_> {
         let text = zone.get(..6).ok_or_else(bad)?;
         let two = |at: usize| {
             let digits = text.get(at..at + 2).filter(|it| it.bytes().all(|c| c.is_ascii_digit()));
-            digits.and_then(|it| it.parse::<i32>().ok())
+            digits.and_then(|it| it.parse::<i64>().ok())
         };
         let (Some(hours), Some(minutes), Some(":")) = (two(1), two(4), text.get(3..4)) else {
             return Err(bad());
@@ -223,6 +222,7 @@ mod tests {
     fn a_time_in_utc_is_unchanged() {
         check("2026-02-28T03:04:05Z", "2026-02-28T03:04:05Z");
         check("2024-02-29T23:59:59Z", "2024-02-29T23:59:59Z");
+        check("9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z");
     }
 
     #[test]

@@ -26,6 +26,10 @@ use types::resource::{GarbageCollectionPolicy, Strategy};
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
+/// The latest deletion timestamp: 9999-12-29T23:59:59Z. The times of many clients, jiff's in Rust for
+/// example, end before the last day of that year.
+const LATEST_DELETION: i64 = 253_402_127_999;
+
 /// The result of a deletion.
 pub(crate) enum Deleted {
     /// The object is removed. The value is its last state.
@@ -180,8 +184,8 @@ fn set_deletion_timestamp(scope: &RequestScope, new: &mut Object, old: &Object, 
     if marked && granted.and_then(Value::as_i64) == Some(grace) {
         return;
     }
-    let now = scope.storage.clock.now().seconds();
-    new.set_meta("deletionTimestamp", timestamp::format_seconds(now.saturating_add(grace)));
+    let at = scope.storage.clock.now().seconds().saturating_add(grace).min(LATEST_DELETION);
+    new.set_meta("deletionTimestamp", timestamp::format_seconds(at));
     new.set_meta("deletionGracePeriodSeconds", grace);
     if !marked && old.generation() > 0 {
         new.set_meta("generation", old.generation() + 1);

@@ -106,6 +106,18 @@ async fn a_grace_period_can_only_be_shortened() {
 }
 
 #[tokio::test]
+async fn a_pod_with_an_endless_grace_period_can_still_be_changed() {
+    let plane = TestEnv::start().await;
+    let path = format!("{PODS}/a");
+    plane.create(PODS, &pod("a", "node")).await;
+    let options = json!({"gracePeriodSeconds": i64::MAX});
+    let (code, marked) = plane.delete_with(&path, &options).await;
+    assert_eq!(code, 200, "{marked}");
+    assert_eq!(marked["metadata"]["deletionTimestamp"], "9999-12-29T23:59:59Z");
+    plane.merge(&path, &json!({"metadata": {"labels": {"a": "b"}}})).await;
+}
+
+#[tokio::test]
 async fn a_propagation_policy_adds_a_finalizer_for_the_garbage_collector() {
     let plane = TestEnv::start().await;
     for (policy, finalizer) in [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")] {
