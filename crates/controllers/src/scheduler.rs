@@ -39,6 +39,7 @@ pub mod benchmark;
 mod testing;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -91,6 +92,7 @@ fn start(cx: &ControllerContext) {
         shared: Arc::clone(&shared),
         pods: Arc::clone(cx.manager.informer::<Pod>().indexer()),
         claims,
+        is_write_failing: AtomicBool::new(false),
     };
     let measured = Arc::clone(&shared);
     cx.manager.add_metrics(move || measured.metrics.text(&measured.lock()));

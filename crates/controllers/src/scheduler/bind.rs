@@ -2,6 +2,8 @@
 //! deletes the victims of a preemption, and reports why a pod fits on no node.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -40,6 +42,8 @@ pub(crate) struct Binder {
     pub shared: Arc<SharedState>,
     pub pods: Arc<Indexer>,
     pub claims: Lister<ClaimView>,
+    /// Whether the last status could not be written.
+    pub is_write_failing: AtomicBool,
 }
 
 /// The status of a pod, as far as the scheduler writes it.
@@ -278,9 +282,16 @@ impl Binder {
         let patched =
             api_requests::strategic_merge::<IgnoredAny>(&self.client, &path, &patch).await;
         match patched {
-            Ok(IgnoredAny) => true,
+            Ok(IgnoredAny) => {
+                self.is_write_failing.store(false, Relaxed);
+                true
+            }
+            Err(error) if api_requests::has_code(&error, 404) => false,
             Err(error) => {
-                if !api_requests::has_code(&error, 404) {
+                // All pods that wait are written again and again while the disk is full, for example.
+                if self.is_write_failing.swap(true, Relaxed) {
+                    tracing::debug!(pod = %key, %error, "the status of a pod was not written");
+                } else {
                     tracing::warn!(pod = %key, %error, "the status of a pod was not written");
                 }
                 false

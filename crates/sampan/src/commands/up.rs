@@ -94,7 +94,7 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "OPERATOR", value_delimiter = ',', hide = true)]
     with: Vec<String>,
     /// Limit of the size of all objects together; at the limit, objects can be deleted, and updated
-    /// without growing. In memory they take up to five times as much [default: a sixth of the memory
+    /// without growing. In memory they take up to six times as much [default: a sixth of the memory
     /// available to the program]
     #[arg(long, value_name = "BYTES")]
     quota_backend_bytes: Option<usize>,
