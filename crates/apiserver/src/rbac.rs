@@ -5,7 +5,9 @@
 //! ```
 
 pub(crate) mod bootstrap_policy;
+mod resource_names;
 mod rule;
+mod rights;
 mod stored_policy;
 mod policy_index;
 pub(crate) mod rule_resolver;

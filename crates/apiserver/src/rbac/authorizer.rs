@@ -27,8 +27,9 @@ impl Authorizer for RbacAuthorizer {
         let user = attributes.user;
         let namespace = attributes.resource.map_or("", |it| it.namespace);
         let mut errors = Vec::new();
-        let allowed = self.0.visit(user, namespace, |binding, rules| match rules {
-            Ok(rules) => rules
+        let allowed = self.0.visit(user, namespace, |binding, role| match role {
+            Ok(role) => role
+                .rules
                 .iter()
                 .any(|rule| rule.allows(attributes))
                 .then(|| format!("RBAC: allowed by {}", binding.describe(user))),
@@ -53,7 +54,7 @@ impl Authorizer for RbacAuthorizer {
                     return None::<()>;
                 }
             };
-            for rule in found {
+            for rule in &found.rules {
                 if !rule.resources.is_empty() {
                     let mut listed = json!({
                         "verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources,

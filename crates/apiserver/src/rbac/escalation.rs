@@ -7,7 +7,7 @@
 use serde::Deserialize;
 
 use super::GROUP;
-use super::policy_index::{MissingRole, RoleReference};
+use super::policy_index::{ResolutionError, RoleReference};
 use super::rule::Rule;
 use super::rule_resolver::RuleResolver;
 use crate::auth::authentication::User;
@@ -97,14 +97,14 @@ async fn check_binding(
     {
         return Ok(());
     }
-    let rules = resolver.rules_of_role(&role, write.namespace).map_err(|error| match &error {
+    let role = resolver.role(&role, write.namespace).map_err(|error| match &error {
         // Upstream: the resource is that of the request.
-        MissingRole::NotFound(role) => {
+        ResolutionError::NotFound(role) => {
             Status::not_found(&GroupResource::new(GROUP, write.plural), &role.name)
         }
-        MissingRole::UnknownKind(_) => Status::internal(&error),
+        _ => Status::internal(&error),
     })?;
-    let confirmed = resolver.confirm_no_escalation(write.user, write.namespace, &rules);
+    let confirmed = resolver.confirm_no_escalation(write.user, write.namespace, &role.rules);
     confirmed.map_err(|why| write.forbidden(&why))
 }
 

@@ -1,9 +1,14 @@
 //! [`PolicyIndex`]: the roles by name, and the bindings by subject. A change of one object changes a
 //! part of it, however many there are; a copy shares all other parts.
+//!
+//! A user may have thousands of bindings of the same role. They stand beside each other, so that its
+//! rules are read once.
 
+use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use imbl::HashMap;
+use imbl::{HashMap, Vector};
 use serde::Deserialize;
 
 use super::rule::Rule;
@@ -14,23 +19,34 @@ use machinery::field_path::quote;
 #[derive(Clone, Default)]
 pub(super) struct PolicyIndex {
     /// By namespace, which is empty for a `ClusterRole`, and name.
-    roles: HashMap<Arc<str>, RulesByName>,
+    roles: HashMap<Arc<str>, RolesByName>,
     cluster_bindings: BindingsBySubject,
     /// By namespace.
     bindings: HashMap<Arc<str>, BindingsBySubject>,
 }
 
-type RulesByName = HashMap<Arc<str>, Arc<[Rule]>>;
+type RolesByName = HashMap<Arc<str>, Arc<Role>>;
 
-/// The bindings of each user and group, in the order of their names.
-#[derive(Clone, Default)]
-struct BindingsBySubject {
-    users: HashMap<Arc<str>, Arc<[Arc<Binding>]>>,
-    groups: HashMap<Arc<str>, Arc<[Arc<Binding>]>>,
+/// The rules of a `Role` or a `ClusterRole`.
+#[derive(Debug)]
+pub(super) struct Role {
+    pub rules: Vec<Rule>,
+    /// The number of texts that are compared with a request at most.
+    pub size: usize,
 }
 
+/// The bindings of each user and group.
+#[derive(Clone, Default)]
+struct BindingsBySubject {
+    users: HashMap<Arc<str>, SortedBindings>,
+    groups: HashMap<Arc<str>, SortedBindings>,
+}
+
+/// In the order of their roles, then of their names.
+type SortedBindings = Vector<Arc<Binding>>;
+
 /// A `RoleBinding` or a `ClusterRoleBinding`.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Binding {
     /// Empty for a `ClusterRoleBinding`.
     pub namespace: Arc<str>,
@@ -40,7 +56,7 @@ pub(crate) struct Binding {
 }
 
 /// The role of a binding.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct RoleReference {
     #[serde(rename = "apiGroup")]
@@ -62,6 +78,7 @@ pub(crate) struct Subject {
 }
 
 /// A user or a group.
+#[derive(PartialEq, Eq, Hash)]
 enum SubjectKey {
     User(Arc<str>),
     Group(Arc<str>),
@@ -96,6 +113,10 @@ impl Subject {
 }
 
 impl Binding {
+    fn order(&self, other: &Self) -> Ordering {
+        self.role.cmp(&other.role).then_with(|| self.name.cmp(&other.name))
+    }
+
     /// The binding, its role, and the first subject that is the user or a group of it, for reasons.
     ///
     /// Upstream: registry/rbac/validation `clusterRoleBindingDescriber`, `roleBindingDescriber`
@@ -119,24 +140,19 @@ impl Binding {
 }
 
 impl BindingsBySubject {
-    fn change(
-        &mut self,
-        binding: &Arc<Binding>,
-        change: fn(&mut Vec<Arc<Binding>>, &Arc<Binding>),
-    ) {
-        for subject in &binding.subjects {
-            let (map, key) = match subject.key(&binding.namespace) {
-                Some(SubjectKey::User(name)) => (&mut self.users, name),
-                Some(SubjectKey::Group(name)) => (&mut self.groups, name),
-                None => continue,
+    /// Applies a change to the bindings of each subject of the binding.
+    fn change(&mut self, binding: &Binding, mut change: impl FnMut(&mut SortedBindings)) {
+        let subjects = binding.subjects.iter().filter_map(|it| it.key(&binding.namespace));
+        let subjects: HashSet<SubjectKey> = subjects.collect();
+        for subject in subjects {
+            let (map, key) = match subject {
+                SubjectKey::User(name) => (&mut self.users, name),
+                SubjectKey::Group(name) => (&mut self.groups, name),
             };
-            let mut bindings: Vec<Arc<Binding>> =
-                map.get(&key).map(|it| it.to_vec()).unwrap_or_default();
-            change(&mut bindings, binding);
+            let bindings = map.entry(Arc::clone(&key)).or_default();
+            change(bindings);
             if bindings.is_empty() {
                 map.remove(&key);
-            } else {
-                map.insert(key, bindings.into());
             }
         }
     }
@@ -145,17 +161,47 @@ impl BindingsBySubject {
         self.users.is_empty() && self.groups.is_empty()
     }
 
-    /// The bindings of a user and its groups. A binding may occur more than once.
-    fn of<'a>(&'a self, user: &'a User) -> impl Iterator<Item = &'a Arc<Binding>> {
+    /// The bindings of a user, and those of each of its groups.
+    fn of<'a>(&'a self, user: &'a User) -> impl Iterator<Item = &'a SortedBindings> {
         let groups = user.groups.iter().filter_map(|it| self.groups.get(it.as_str()));
-        self.users.get(user.name.as_str()).into_iter().chain(groups).flat_map(|it| it.iter())
+        self.users.get(user.name.as_str()).into_iter().chain(groups)
     }
+}
+
+/// The first binding of each role.
+fn one_of_each_role(bindings: &SortedBindings) -> impl Iterator<Item = &Arc<Binding>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let binding = bindings.get(at)?;
+        let is_next = bindings.get(at + 1).is_none_or(|it| it.role != binding.role);
+        at = match is_next {
+            true => at + 1,
+            false => partition_point(bindings, at + 1, |it| it.role <= binding.role),
+        };
+        Some(binding)
+    })
+}
+
+/// The first position from `start` on whose binding is not `before`.
+fn partition_point(
+    bindings: &SortedBindings,
+    start: usize,
+    before: impl Fn(&Binding) -> bool,
+) -> usize {
+    let (mut low, mut high) = (start, bindings.len());
+    while low < high {
+        let middle = low.midpoint(high);
+        if before(&bindings[middle]) { low = middle + 1 } else { high = middle }
+    }
+    low
 }
 
 impl PolicyIndex {
     /// Adds or replaces a role; a `ClusterRole` has no namespace.
     pub(super) fn set_role(&mut self, namespace: &str, name: &str, rules: Vec<Rule>) {
-        self.roles.entry(namespace.into()).or_default().insert(name.into(), rules.into());
+        let size = rules.iter().map(Rule::size).sum();
+        let role = Arc::new(Role { rules, size });
+        self.roles.entry(namespace.into()).or_default().insert(name.into(), role);
     }
 
     /// Removes a role.
@@ -170,24 +216,24 @@ impl PolicyIndex {
 
     /// Adds a binding.
     pub(super) fn add_binding(&mut self, binding: &Arc<Binding>) {
-        let add = |bindings: &mut Vec<Arc<Binding>>, binding: &Arc<Binding>| {
-            match bindings.binary_search_by(|it| it.name.cmp(&binding.name)) {
-                // A second subject is the same user or group.
-                Ok(at) => bindings[at] = Arc::clone(binding),
+        let bindings = match &*binding.namespace {
+            "" => &mut self.cluster_bindings,
+            _ => self.bindings.entry(Arc::clone(&binding.namespace)).or_default(),
+        };
+        bindings.change(binding, |bindings| {
+            match bindings.binary_search_by(|it| it.order(binding)) {
+                Ok(at) => drop(bindings.set(at, Arc::clone(binding))),
                 Err(at) => bindings.insert(at, Arc::clone(binding)),
             }
-        };
-        if binding.namespace.is_empty() {
-            self.cluster_bindings.change(binding, add);
-        } else {
-            self.bindings.entry(Arc::clone(&binding.namespace)).or_default().change(binding, add);
-        }
+        });
     }
 
     /// Removes a binding.
-    pub(super) fn remove_binding(&mut self, binding: &Arc<Binding>) {
-        let remove = |bindings: &mut Vec<Arc<Binding>>, binding: &Arc<Binding>| {
-            bindings.retain(|it| it.name != binding.name);
+    pub(super) fn remove_binding(&mut self, binding: &Binding) {
+        let remove = |bindings: &mut SortedBindings| {
+            if let Ok(at) = bindings.binary_search_by(|it| it.order(binding)) {
+                bindings.remove(at);
+            }
         };
         if binding.namespace.is_empty() {
             return self.cluster_bindings.change(binding, remove);
@@ -201,14 +247,14 @@ impl PolicyIndex {
     }
 
     /// The bindings of a user that apply in a namespace: those of the cluster, and those of the
-    /// namespace, if it is not empty.
+    /// namespace, if it is not empty. Of bindings of the same subject and role, the first.
     pub(super) fn bindings_of<'a>(
         &'a self,
         user: &'a User,
         namespace: &str,
     ) -> impl Iterator<Item = &'a Arc<Binding>> {
         let of_namespace = self.bindings.get(namespace).into_iter().flat_map(|it| it.of(user));
-        self.cluster_bindings.of(user).chain(of_namespace)
+        self.cluster_bindings.of(user).chain(of_namespace).flat_map(one_of_each_role)
     }
 
     /// The rules of the role of a binding in a namespace, or the reason why there are none.
@@ -218,26 +264,29 @@ impl PolicyIndex {
         &self,
         role: &RoleReference,
         namespace: &str,
-    ) -> Result<&Arc<[Rule]>, MissingRole> {
+    ) -> Result<&Arc<Role>, ResolutionError> {
         let namespace = match role.kind.as_str() {
             "ClusterRole" => "",
             "Role" => namespace,
-            _ => return Err(MissingRole::UnknownKind(role.kind.clone())),
+            _ => return Err(ResolutionError::UnknownKind(role.kind.clone())),
         };
         let found = self.roles.get(namespace).and_then(|roles| roles.get(role.name.as_str()));
-        found.ok_or_else(|| MissingRole::NotFound(role.clone()))
+        found.ok_or_else(|| ResolutionError::NotFound(role.clone()))
     }
 }
 
-/// A binding names a role that has no rules.
+/// The rules of a binding's role are not known.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum MissingRole {
+pub(crate) enum ResolutionError {
     /// Create the role.
     #[error("{kind}.{group} {name} not found", kind = .0.kind.to_lowercase(), group = super::GROUP, name = quote(&.0.name))]
     NotFound(RoleReference),
     /// Not expected: validation allows two kinds.
     #[error("unsupported role reference kind: {}", quote(.0))]
     UnknownKind(String),
+    /// Bind fewer or smaller roles to the user.
+    #[error("the user has more rules than can be checked in namespace {}", quote(.0))]
+    TooManyRules(String),
 }
 
 #[cfg(test)]
@@ -249,12 +298,20 @@ mod tests {
     }
 
     fn binding(namespace: &str, name: &str, subjects: Vec<Subject>) -> Arc<Binding> {
-        let role = RoleReference {
+        Arc::new(Binding {
+            namespace: namespace.into(),
+            name: name.into(),
+            role: cluster_role("view"),
+            subjects,
+        })
+    }
+
+    fn cluster_role(name: &str) -> RoleReference {
+        RoleReference {
             group: super::super::GROUP.to_owned(),
             kind: "ClusterRole".to_owned(),
-            name: "view".to_owned(),
-        };
-        Arc::new(Binding { namespace: namespace.into(), name: name.into(), role, subjects })
+            name: name.to_owned(),
+        }
     }
 
     fn names(index: &PolicyIndex, user: &User, namespace: &str) -> Vec<String> {
@@ -283,6 +340,30 @@ mod tests {
         index.remove_binding(&cluster);
         assert!(names(&index, &eve, "n").is_empty());
         assert!(index.bindings.is_empty() && index.cluster_bindings.is_empty());
+    }
+
+    #[test]
+    fn of_many_bindings_of_a_role_one_is_found_until_the_last_is_removed() {
+        let mut index = PolicyIndex::default();
+        let bound = |number: usize| {
+            let subjects = vec![subject("User", "eve"), subject("User", "eve")];
+            let role = cluster_role(["edit", "view", "zoo"][number % 3]);
+            let binding = Binding {
+                namespace: "n".into(),
+                name: format!("b{number:03}").into(),
+                role,
+                subjects,
+            };
+            Arc::new(binding)
+        };
+        let all: Vec<Arc<Binding>> = (0..300).map(bound).collect();
+        all.iter().rev().for_each(|it| index.add_binding(it));
+        let eve = User::authenticated("eve", "", Vec::new());
+        assert_eq!(names(&index, &eve, "n"), ["b000", "b001", "b002"]);
+        all[..298].iter().for_each(|it| index.remove_binding(it));
+        assert_eq!(names(&index, &eve, "n"), ["b298", "b299"]);
+        all[298..].iter().for_each(|it| index.remove_binding(it));
+        assert!(index.bindings.is_empty());
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //!
 //! Upstream: component-helpers/auth/rbac/reconciliation
 
-use super::rule::{Rule, missing_rules};
+use super::rights::GrantedRights;
+use super::rule::Rule;
 use machinery::{Object, Value};
 
 /// The annotation with which a user keeps the server from changing a role or a binding: `false`.
@@ -26,9 +27,14 @@ pub(crate) fn of_role(stored: &Object, wanted: &Object) -> Reconciliation {
         return Reconciliation::Keep;
     }
     let mut updated = with_merged_metadata(stored, wanted);
-    let missing = missing_rules(&Rule::of_role(stored), &Rule::of_role(wanted));
+    let (granted, wanted_rules) = (Rule::of_role(stored), Rule::of_role(wanted));
+    // A user has given the role too many rules to compare.
+    let Ok(missing) = GrantedRights::of(&granted).missing(&wanted_rules) else {
+        return Reconciliation::Keep;
+    };
     if !missing.is_empty() {
-        append(&mut updated, &["rules"], missing.iter().map(Rule::to_value));
+        let rules = missing.iter().map(|right| right.target.rule(vec![right.verb.to_owned()]));
+        append(&mut updated, &["rules"], rules.map(|rule| rule.to_value()));
     }
     let selectors = ["aggregationRule", "clusterRoleSelectors"];
     if wanted.get(&selectors).is_none() {

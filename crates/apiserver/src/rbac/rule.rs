@@ -1,16 +1,15 @@
 //! [`Rule`]: verbs on resources or on other paths, as a role has them.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
+use super::resource_names::ResourceNames;
 use crate::auth::authorization::{Attributes, matches_path};
 use machinery::field_path::quote_list;
 use machinery::policy_rule::names_resource;
 use machinery::{Object, Value};
 
 /// See the [module documentation](self). `*` stands for every group, resource, verb or path.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Rule {
     pub verbs: Vec<String>,
@@ -19,10 +18,47 @@ pub(crate) struct Rule {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<String>,
     /// All names if it is empty.
-    #[serde(rename = "resourceNames", skip_serializing_if = "Vec::is_empty")]
-    pub names: Vec<String>,
+    #[serde(rename = "resourceNames", skip_serializing_if = "ResourceNames::is_empty")]
+    pub names: ResourceNames,
     #[serde(rename = "nonResourceURLs", skip_serializing_if = "Vec::is_empty")]
     pub urls: Vec<String>,
+}
+
+/// A verb on one resource or path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Right<'a> {
+    pub verb: &'a str,
+    pub target: Target<'a>,
+}
+
+/// The object of a [`Right`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Target<'a> {
+    Resource {
+        group: &'a str,
+        /// With its subresource after a slash.
+        resource: &'a str,
+        /// `None` is every object.
+        name: Option<&'a str>,
+    },
+    Url(&'a str),
+}
+
+impl Target<'_> {
+    /// The rule with these verbs on the target.
+    pub(super) fn rule(&self, verbs: Vec<String>) -> Rule {
+        let one = |text: &str| vec![text.to_owned()];
+        match *self {
+            Self::Url(url) => Rule { verbs, urls: one(url), ..Rule::default() },
+            Self::Resource { group, resource, name } => Rule {
+                verbs,
+                groups: one(group),
+                resources: one(resource),
+                names: name.map(one).unwrap_or_default().into(),
+                ..Rule::default()
+            },
+        }
+    }
 }
 
 impl Rule {
@@ -54,7 +90,7 @@ impl Rule {
                 .resources
                 .iter()
                 .any(|it| names_resource(it, target.resource, target.subresource))
-            && (self.names.is_empty() || has(&self.names, target.name))
+            && (self.names.is_empty() || self.names.contains(target.name))
     }
 
     /// The JSON of the rule.
@@ -62,69 +98,66 @@ impl Rule {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// The number of rules into which this one is [broken down](Self::broken_down).
-    pub(super) fn number_of_parts(&self) -> usize {
+    /// The number of texts that are compared with a request at most. Names are found by binary search.
+    pub(super) fn size(&self) -> usize {
+        1 + self.verbs.len() + self.groups.len() + self.resources.len() + self.urls.len()
+    }
+
+    /// The number of [rights](Self::rights).
+    pub(super) fn number_of_rights(&self) -> usize {
         let targets = [&self.groups, &self.resources].map(Vec::len).into_iter();
-        let on_resources = targets.fold(self.names.len().max(1), usize::saturating_mul);
+        let names = self.names.as_slice().len().max(1);
+        let on_resources = targets.fold(names, usize::saturating_mul);
         on_resources.saturating_add(self.urls.len()).saturating_mul(self.verbs.len())
     }
 
-    /// Rules with one verb, one resource or path, and at most one name each, which together allow what
-    /// this one allows.
-    fn broken_down(&self) -> Vec<Self> {
-        let one = |it: &String| vec![it.clone()];
-        let mut found = Vec::new();
-        for group in &self.groups {
-            for resource in &self.resources {
-                for verb in &self.verbs {
-                    let rule = Self {
-                        verbs: one(verb),
-                        groups: one(group),
-                        resources: one(resource),
-                        ..Self::default()
-                    };
-                    if self.names.is_empty() {
-                        found.push(rule);
-                        continue;
-                    }
-                    let named = |name| Self { names: one(name), ..rule.clone() };
-                    found.extend(self.names.iter().map(named));
-                }
-            }
-        }
-        for url in &self.urls {
-            let on_url = |verb| Self { verbs: one(verb), urls: one(url), ..Self::default() };
-            found.extend(self.verbs.iter().map(on_url));
-        }
-        found
+    /// The rights that the rule grants, one by one.
+    pub(super) fn rights(&self) -> impl Iterator<Item = Right<'_>> {
+        let names = self.names.as_slice();
+        let on_resources = self.groups.iter().flat_map(move |group| {
+            self.resources.iter().flat_map(move |resource| {
+                self.verbs.iter().flat_map(move |verb| {
+                    let all = names.is_empty().then_some(None);
+                    let names = all.into_iter().chain(names.iter().map(|name| Some(name.as_str())));
+                    names.map(move |name| Right {
+                        verb,
+                        target: Target::Resource { group, resource, name },
+                    })
+                })
+            })
+        });
+        let on_urls = self.urls.iter().flat_map(move |url| {
+            self.verbs.iter().map(move |verb| Right { verb, target: Target::Url(url) })
+        });
+        on_resources.chain(on_urls)
     }
 
-    /// Whether this rule allows what the other one allows, which is [broken down](Self::broken_down).
-    fn covers(&self, other: &Self) -> bool {
-        let all_covered = |ours: &[String], theirs: &[String]| {
-            has(ours, "*") || theirs.iter().all(|it| has(ours, it))
-        };
-        let covers_resource = |resource: &String| match resource.split_once('/') {
-            _ if has(&self.resources, resource) => true,
-            Some((_, part)) => self.resources.iter().any(|it| it.strip_prefix("*/") == Some(part)),
-            None => false,
-        };
-        let covers_names = self.names.is_empty()
-            || (!other.names.is_empty() && other.names.iter().all(|it| has(&self.names, it)));
-        all_covered(&self.verbs, &other.verbs)
-            && all_covered(&self.groups, &other.groups)
-            && (has(&self.resources, "*") || other.resources.iter().all(covers_resource))
-            && covers_names
-            && other.urls.iter().all(|url| self.urls.iter().any(|it| matches_path(it, url)))
+    /// Whether this rule grants a right.
+    pub(super) fn covers(&self, right: &Right<'_>) -> bool {
+        if !has_or_all(&self.verbs, right.verb) {
+            return false;
+        }
+        match right.target {
+            Target::Url(url) => self.urls.iter().any(|it| matches_path(it, url)),
+            Target::Resource { group, resource, name } => {
+                let part = resource.split_once('/').map(|(_, part)| part);
+                let is_resource = |it: &String| {
+                    it == "*" || it == resource || part.is_some() && it.strip_prefix("*/") == part
+                };
+                has_or_all(&self.groups, group)
+                    && self.resources.iter().any(is_resource)
+                    && (self.names.is_empty() || name.is_some_and(|it| self.names.contains(it)))
+            }
+        }
     }
 
     /// The rule in messages. Upstream: apis/rbac/v1 `CompactString`.
-    fn describe(&self) -> String {
-        let parts = [
+    pub(super) fn describe(&self) -> String {
+        let parts: [(&str, &[String]); 5] = [
             ("APIGroups", &self.groups),
             ("Resources", &self.resources),
             ("NonResourceURLs", &self.urls),
-            ("ResourceNames", &self.names),
+            ("ResourceNames", self.names.as_slice()),
             ("Verbs", &self.verbs),
         ];
         let parts = parts.iter().filter(|(_, values)| !values.is_empty());
@@ -132,39 +165,6 @@ impl Rule {
             parts.map(|(name, values)| format!("{name}:{}", quote_list(values))).collect();
         format!("{{{}}}", parts.join(", "))
     }
-}
-
-/// What `wanted` allows and `owned` does not: rules with one verb on one resource or path each.
-///
-/// Upstream: component-helpers/auth/rbac/validation `Covers`
-pub(super) fn missing_rules(owned: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
-    let parts = wanted.iter().flat_map(Rule::broken_down);
-    parts.filter(|part| !owned.iter().any(|it| it.covers(part))).collect()
-}
-
-/// What `wanted` allows and `owned` does not, one line for each resource; empty if there is nothing.
-///
-/// Upstream: registry/rbac/validation `CompactRules`
-pub(super) fn missing_rights(owned: &[Rule], wanted: &[Rule]) -> Vec<String> {
-    // Rules on paths are not joined.
-    let mut verbs = BTreeMap::<Rule, Vec<String>>::new();
-    let mut lines = Vec::new();
-    for rule in missing_rules(owned, wanted) {
-        if rule.urls.is_empty() {
-            let target = Rule { verbs: Vec::new(), ..rule.clone() };
-            verbs.entry(target).or_default().extend(rule.verbs);
-        } else {
-            lines.push(rule.describe());
-        }
-    }
-    lines.extend(verbs.into_iter().map(|(target, verbs)| Rule { verbs, ..target }.describe()));
-    lines.sort_unstable();
-    lines.dedup();
-    lines
-}
-
-fn has(values: &[String], value: &str) -> bool {
-    values.iter().any(|it| it == value)
 }
 
 fn has_or_all(values: &[String], value: &str) -> bool {
@@ -225,40 +225,5 @@ mod tests {
         assert!(on("/metrics") && on("/logs/a/b") && on("/logs/"));
         assert!(!on("/logs") && !on("/metrics/a"));
         assert!(!allows(&logs, "get", "", "logs", ""));
-    }
-
-    #[test]
-    fn missing_rights_are_listed_by_resource() {
-        let owned = rule(
-            json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/scale"]}),
-        );
-        let wanted = [
-            rule(
-                json!({"verbs": ["get", "create", "delete"], "apiGroups": [""], "resources": ["pods", "x/scale"]}),
-            ),
-            rule(json!({"verbs": ["get"], "nonResourceURLs": ["/a"]})),
-            rule(
-                json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["p"]}),
-            ),
-        ];
-        assert_eq!(
-            missing_rights(&[owned], &wanted),
-            [
-                r#"{APIGroups:[""], Resources:["pods"], Verbs:["create" "delete"]}"#,
-                r#"{APIGroups:[""], Resources:["x/scale"], Verbs:["create" "delete"]}"#,
-                r#"{NonResourceURLs:["/a"], Verbs:["get"]}"#,
-            ]
-        );
-        let named = rule(
-            json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["p"]}),
-        );
-        assert_eq!(
-            missing_rights(
-                &[named],
-                &[rule(json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}))]
-            ),
-            [r#"{APIGroups:[""], Resources:["pods"], Verbs:["get"]}"#]
-        );
-        assert!(missing_rights(&Rule::full_authority(), &wanted).is_empty());
     }
 }

@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use super::policy_index::{Binding, MissingRole, PolicyIndex, RoleReference};
-use super::rule::{Rule, missing_rights};
+use super::policy_index::{Binding, PolicyIndex, ResolutionError, Role, RoleReference};
+use super::rights::{self, GrantedRights};
+use super::rule::Rule;
 use super::stored_policy::StoredPolicy;
 use crate::auth::authentication::User;
 use crate::storage::Storage;
 use machinery::field_path::{quote, quote_list};
 use machinery::status::aggregate_messages;
 
-/// The largest number of combinations of verbs, resources and names that are compared with the rights
-/// of a user. Upstream has no limit.
-const MAX_PARTS: usize = 20_000;
+/// The largest number of texts of rules that are compared with one request, about a millisecond.
+/// Authorization precedes flow control, so that whoever writes roles must not make it slow for
+/// others. Upstream has no limit.
+const MAX_SIZE: usize = 500_000;
 
 /// See the [module documentation](self).
 pub(crate) struct RuleResolver {
@@ -25,26 +27,35 @@ impl RuleResolver {
         Self { policy: StoredPolicy::new(storage) }
     }
 
-    /// Calls `visit` with each binding of the user that applies in the namespace, and the rules of its
-    /// role, until it returns a result.
+    /// Calls `visit` with each role of the user that applies in the namespace, and a binding of it,
+    /// until it returns a result.
     pub(super) fn visit<R>(
         &self,
         user: &User,
         namespace: &str,
-        mut visit: impl FnMut(&Binding, Result<&[Rule], MissingRole>) -> Option<R>,
+        mut visit: impl FnMut(&Binding, Result<&Arc<Role>, ResolutionError>) -> Option<R>,
     ) -> Option<R> {
         let index: Arc<PolicyIndex> = self.policy.index();
-        index.bindings_of(user, namespace).find_map(|binding| {
-            visit(binding, index.rules_of(&binding.role, namespace).map(|it| &**it))
-        })
+        let mut size = 0;
+        for binding in index.bindings_of(user, namespace) {
+            let role = index.rules_of(&binding.role, namespace);
+            size += role.as_ref().map_or(1, |role| 1 + role.size);
+            if size > MAX_SIZE {
+                return visit(binding, Err(ResolutionError::TooManyRules(namespace.to_owned())));
+            }
+            if let Some(found) = visit(binding, role) {
+                return Some(found);
+            }
+        }
+        None
     }
 
-    /// The rules of a role that a binding in this namespace may name.
-    pub(super) fn rules_of_role(
+    /// A role that a binding in this namespace may name.
+    pub(super) fn role(
         &self,
         role: &RoleReference,
         namespace: &str,
-    ) -> Result<Arc<[Rule]>, MissingRole> {
+    ) -> Result<Arc<Role>, ResolutionError> {
         self.policy.index().rules_of(role, namespace).map(Arc::clone)
     }
 
@@ -57,28 +68,23 @@ impl RuleResolver {
         namespace: &str,
         rules: &[Rule],
     ) -> Result<(), String> {
-        let parts = rules.iter().map(Rule::number_of_parts).fold(0, usize::saturating_add);
-        if parts > MAX_PARTS {
-            return Err(format!(
-                "the rules have {parts} combinations of verbs, resources and names, more than the {MAX_PARTS} that can be compared with the rights of a user"
-            ));
-        }
-        let (mut owned, mut errors) = (Vec::new(), Vec::new());
+        let (mut roles, mut errors) = (Vec::new(), Vec::new());
         self.visit(user, namespace, |_, found| {
             match found {
-                Ok(rules) => owned.extend_from_slice(rules),
+                Ok(role) => roles.push(Arc::clone(role)),
                 Err(error) => errors.push(error.to_string()),
             }
             None::<()>
         });
-        let missing = missing_rights(&owned, rules);
+        let granted = GrantedRights::of(roles.iter().flat_map(|role| &role.rules));
+        let missing = granted.missing(rules).map_err(|error| error.to_string())?;
         if missing.is_empty() {
             return Ok(());
         }
         let (name, groups) = (quote(&user.name), quote_list(&user.groups));
         let mut message = format!(
             "user {name} (groups={groups}) is attempting to grant RBAC permissions not currently held:\n{}",
-            missing.join("\n")
+            rights::describe(&missing).join("\n")
         );
         if !errors.is_empty() {
             message = format!("{message}; resolution errors: [{}]", aggregate_messages(errors));

@@ -95,11 +95,16 @@ fn set_role(index: &mut PolicyIndex, old: Option<&Entry>, new: Option<&Entry>) {
 }
 
 fn set_binding(index: &mut PolicyIndex, old: Option<&Entry>, new: Option<&Entry>) {
+    let (old, new) = (old.map(binding_of), new.map(binding_of));
+    // Of labels, for example.
+    if old == new {
+        return;
+    }
     if let Some(old) = old {
-        index.remove_binding(&Arc::new(binding_of(old)));
+        index.remove_binding(&old);
     }
     if let Some(new) = new {
-        index.add_binding(&Arc::new(binding_of(new)));
+        index.add_binding(&Arc::new(new));
     }
 }
 

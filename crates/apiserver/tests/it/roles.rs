@@ -152,6 +152,27 @@ async fn a_role_with_too_many_combinations_to_check_is_refused_at_once() {
 }
 
 #[tokio::test]
+async fn a_user_with_more_rules_than_can_be_checked_is_refused_in_their_namespace() {
+    let (plane, alice) = plane().await;
+    let cluster_wide = role("reader", &json!([rule(&["list"], &["pods"])]));
+    plane.create(CLUSTER_ROLES, &cluster_wide).await;
+    plane.create(CLUSTER_BINDINGS, &binding("reader", "ClusterRole", "reader", "alice")).await;
+    let verbs = vec!["x"; 130_000];
+    for name in ["a", "b", "c", "d"] {
+        plane.create(ROLES, &role(name, &json!([rule(&verbs, &["configmaps"])]))).await;
+        plane.create(BINDINGS, &binding(name, "Role", name, "alice")).await;
+    }
+    let (code, refused) = alice.get(CONFIG_MAPS).await;
+    let reason = "RBAC: the user has more rules than can be checked in namespace \"default\"";
+    assert_eq!(code, 403);
+    assert!(refused["message"].as_str().unwrap().ends_with(reason), "{refused}");
+    // Those of the cluster are checked first.
+    assert_eq!(code_of(&alice, "/api/v1/namespaces/default/pods").await, 200);
+    assert_eq!(code_of(&alice, "/api/v1/namespaces/kube-system/pods").await, 200);
+    plane.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn the_garbage_collectors_fields_of_a_role_can_be_changed_without_its_rights() {
     let (plane, alice) = plane().await;
     grant(&plane, &json!([rule(&["patch", "get"], &["roles", "rolebindings"])])).await;
