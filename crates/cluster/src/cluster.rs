@@ -288,4 +288,38 @@ mod tests {
         }
         cluster.stop().await.unwrap();
     }
+
+    #[tokio::test]
+    async fn a_client_with_the_name_of_a_component_has_only_the_rights_of_roles() {
+        let server = Config { authorizers: vec![AuthorizerConfig::Rbac], ..Config::default() };
+        let config = ClusterConfig {
+            server,
+            controllers: Selection::parse(&["none"]).unwrap(),
+            ..ClusterConfig::default()
+        };
+        let cluster = Cluster::start(config).await.unwrap();
+        let client = kube_client::Client::new(cluster.server().in_process_client(), "default");
+        let send = async |method: &str, path: &str, body: serde_json::Value| {
+            let request = http::Request::builder().method(method).uri(path);
+            let request = request.header("content-type", "application/json");
+            let request = request.body(body.to_string().into_bytes()).unwrap();
+            client.request::<serde_json::Value>(request).await.unwrap()
+        };
+        let may_bind = async || {
+            let attributes = serde_json::json!({"verb": "create", "resource": "pods",
+                "subresource": "binding", "namespace": "default"});
+            let review = serde_json::json!({
+                "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+                "spec": {"user": "system:kube-scheduler", "resourceAttributes": attributes},
+            });
+            let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+            send("POST", path, review).await["status"]["allowed"] == true
+        };
+        assert!(may_bind().await);
+        let binding =
+            "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:kube-scheduler";
+        send("DELETE", binding, serde_json::json!({})).await;
+        assert!(!may_bind().await);
+        cluster.stop().await.unwrap();
+    }
 }

@@ -15,7 +15,7 @@ use runtime::{ApiService, Connect, Identity};
 /// Connects components, which act as their users.
 pub fn connect(client: InProcessClient) -> Connect {
     Arc::new(move |identity: &Identity| {
-        let user = User::authenticated(&identity.user, "", identity.groups.clone());
+        let user = User::component(&identity.user, identity.groups.clone());
         let agent = HeaderValue::from_static(identity.program);
         ApiService::new(Component { client: client.for_user(user), agent }, "default")
     })

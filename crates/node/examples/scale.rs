@@ -72,7 +72,7 @@ fn start_nodes(env: &TestEnv, count: usize) -> SimulatedNodes {
         count,
         capacity: Capacity::default(),
         connect: Arc::new(move |identity: &Identity| {
-            let user = User::authenticated(&identity.user, "", identity.groups.clone());
+            let user = User::component(&identity.user, identity.groups.clone());
             ApiService::new(client.for_user(user), "default")
         }),
         clock: env.clock().clone(),

@@ -62,6 +62,9 @@ pub struct User {
     pub groups: Vec<String>,
     /// Further attributes, by key.
     pub extra: BTreeMap<String, Vec<String>>,
+    /// Whether it is a component in the process of the server, see [`User::component`]. No credential
+    /// makes it true.
+    pub is_component: bool,
 }
 
 impl User {
@@ -71,14 +74,21 @@ impl User {
             name: ANONYMOUS.to_owned(),
             uid: String::new(),
             groups: vec![UNAUTHENTICATED.to_owned()],
-            extra: BTreeMap::new(),
+            ..Self::default()
         }
     }
 
     /// An authenticated user; the group `system:authenticated` is added.
     pub fn authenticated(name: &str, uid: &str, mut groups: Vec<String>) -> Self {
         groups.push(AUTHENTICATED.to_owned());
-        Self { name: name.to_owned(), uid: uid.to_owned(), groups, extra: BTreeMap::new() }
+        Self { name: name.to_owned(), uid: uid.to_owned(), groups, ..Self::default() }
+    }
+
+    /// The user of a component in the process of the server, such as a controller: it has the
+    /// [fixed role](crate::auth::authorization::fixed_roles) of its name. A client outside of the
+    /// process that has the same name has only the rights that roles give it.
+    pub fn component(name: &str, groups: Vec<String>) -> Self {
+        Self { is_component: true, ..Self::authenticated(name, "", groups) }
     }
 
     /// Adds the group `system:authenticated` to a user whom another server has named, unless the user

@@ -203,6 +203,7 @@ fn requested_user(headers: &HeaderMap) -> Result<Option<User>, Status> {
         uid: first(all(UID)?),
         groups: all(GROUP)?,
         extra: extra(headers)?,
+        ..User::default()
     };
     if !user.name.is_empty() {
         return Ok(Some(user));

@@ -18,6 +18,7 @@ pub(super) fn reviewed_user(review: &Object) -> User {
         uid: review.str_at(&["spec", "uid"]).to_owned(),
         groups: texts(review.get(&["spec", "groups"])),
         extra: extra.map(|(key, values)| (key.clone(), texts(Some(values)))).collect(),
+        ..User::default()
     }
 }
 

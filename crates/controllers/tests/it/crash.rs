@@ -48,7 +48,7 @@ impl Crash {
     pub(crate) fn connect(&self, env: &TestEnv) -> Connect {
         let (client, crash) = (env.server().in_process_client(), self.clone());
         Arc::new(move |identity: &Identity| {
-            let user = User::authenticated(&identity.user, "", identity.groups.clone());
+            let user = User::component(&identity.user, identity.groups.clone());
             let connection = Connection { client: client.for_user(user), crash: crash.clone() };
             ApiService::new(connection, "default")
         })

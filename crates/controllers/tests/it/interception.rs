@@ -35,7 +35,7 @@ pub(crate) fn connect(
 ) -> Connect {
     let (client, intercept) = (env.server().in_process_client(), Arc::new(intercept));
     Arc::new(move |identity: &Identity| {
-        let user = User::authenticated(&identity.user, "", identity.groups.clone());
+        let user = User::component(&identity.user, identity.groups.clone());
         let (client, intercept) = (client.for_user(user), Arc::clone(&intercept));
         ApiService::new(Connection { client, intercept }, "default")
     })

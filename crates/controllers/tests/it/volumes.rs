@@ -240,7 +240,7 @@ async fn a_claim_of_a_pod_that_is_not_cached_yet_is_protected() {
 fn connect_without_cached_pods(env: &TestEnv) -> Connect {
     let client = env.server().in_process_client();
     Arc::new(move |identity: &Identity| {
-        let user = User::authenticated(&identity.user, "", identity.groups.clone());
+        let user = User::component(&identity.user, identity.groups.clone());
         ApiService::new(WithoutCachedPods(client.for_user(user)), "default")
     })
 }

@@ -82,7 +82,7 @@ impl RequestHeaderSettings {
             }
         }
         let uid = first(headers, &self.uid_headers)?.to_owned();
-        let user = User { name: name.to_owned(), uid, groups, extra };
+        let user = User { name: name.to_owned(), uid, groups, extra, ..User::default() };
         // Upstream: a proxy may say that its client is not authenticated.
         Ok(Some(user.with_authenticated_group()))
     }

@@ -146,6 +146,7 @@ fn read(body: &[u8], own: &[String], requested: &[String]) -> Answer {
         uid: text("uid"),
         groups: texts(&status["user"]["groups"]),
         extra: extra.map(|(key, values)| (key.clone(), texts(values))).collect(),
+        ..User::default()
     };
     Ok(Some((user.with_authenticated_group(), audiences)))
 }

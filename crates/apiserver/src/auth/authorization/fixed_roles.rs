@@ -1,5 +1,7 @@
 //! [`FixedRoles`]: the permissions of the components of a plane, such as its controllers, which are
-//! known when the plane starts.
+//! known when the plane starts. They apply to components in the process of the server only: another
+//! client with the name of a component, for example with a token of its service account, has the
+//! rights that roles give it.
 
 use std::collections::HashMap;
 
@@ -10,12 +12,12 @@ use machinery::{PolicyRule, json};
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
 pub struct FixedRoles {
-    /// The rules of each user.
+    /// The rules of each component, by its user name.
     rules: HashMap<String, Vec<PolicyRule>>,
 }
 
 impl FixedRoles {
-    /// The permissions of users; a user may be named more than once.
+    /// The permissions of components; a user name may occur more than once.
     pub fn new(roles: impl IntoIterator<Item = (String, Vec<PolicyRule>)>) -> Self {
         let mut rules = HashMap::<String, Vec<PolicyRule>>::new();
         for (user, added) in roles {
@@ -25,7 +27,8 @@ impl FixedRoles {
     }
 
     fn of(&self, user: &User) -> &[PolicyRule] {
-        self.rules.get(&user.name).map(Vec::as_slice).unwrap_or_default()
+        let rules = self.rules.get(&user.name).filter(|_| user.is_component);
+        rules.map(Vec::as_slice).unwrap_or_default()
     }
 }
 
@@ -64,21 +67,22 @@ mod tests {
     use crate::auth::authorization::ResourceAttributes;
 
     #[test]
-    fn a_user_may_do_what_the_rules_of_its_name_allow() {
+    fn a_component_may_do_what_the_rules_of_its_name_allow() {
         let rule = PolicyRule::new(&[""], &["pods"], &["create"]);
         let named = PolicyRule::new(&[""], &["pods"], &["get"]).for_names(&["a"]);
         let roles = [("scheduler".to_owned(), vec![rule]), ("reader".to_owned(), vec![named])];
         let roles = FixedRoles::new(roles);
-        let allows = |name: &str, verb: &str| {
-            let user = User::authenticated(name, "", Vec::new());
+        let is_allowed = |user: &User, verb: &str| {
             let pods = ResourceAttributes { resource: "pods", ..ResourceAttributes::default() };
-            let attributes = Attributes::of_resource(&user, verb, pods);
+            let attributes = Attributes::of_resource(user, verb, pods);
             let Authorization::Ready(decision) = roles.authorize(&attributes) else {
                 panic!("the decision needs no wait");
             };
             decision.is_allowed()
         };
+        let allows = |name: &str, verb: &str| is_allowed(&User::component(name, Vec::new()), verb);
         assert!(allows("scheduler", "create"));
+        assert!(!is_allowed(&User::authenticated("scheduler", "", Vec::new()), "create"));
         assert!(!allows("reader", "get"));
         assert!(!allows("scheduler", "delete"));
         assert!(!allows("somebody", "create"));

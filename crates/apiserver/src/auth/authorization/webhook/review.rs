@@ -222,7 +222,13 @@ mod tests {
 
     fn jane() -> User {
         let extra = BTreeMap::from([("a".to_owned(), vec!["b".to_owned()])]);
-        User { name: "jane".to_owned(), uid: "7".to_owned(), groups: vec!["dev".to_owned()], extra }
+        User {
+            name: "jane".to_owned(),
+            uid: "7".to_owned(),
+            groups: vec!["dev".to_owned()],
+            extra,
+            ..User::default()
+        }
     }
 
     fn sent(attributes: &Attributes<'_>, version: ReviewVersion) -> Value {
