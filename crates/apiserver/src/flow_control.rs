@@ -28,6 +28,7 @@ mod shuffle_sharding;
 mod retry_after;
 mod seat_metrics;
 mod answer_accounts;
+mod encoded_items;
 mod shares;
 pub(crate) mod connection;
 
@@ -46,6 +47,7 @@ use priority_and_fairness::FairSeat;
 use shares::{Share, Shares};
 
 pub(crate) use answer_accounts::{AnswerAccount, Charge, ConnectionCharge, STREAM_OVERHEAD};
+pub(crate) use encoded_items::{EncodedItem, EncodedItems};
 pub(crate) use flow_schema::FlowSchemaSpec;
 pub(crate) use priority_and_fairness::{
     FlowSchema, PriorityAndFairness, PriorityLevelSpec, SeatRequest, Stored, TooManyRequests,
@@ -66,7 +68,10 @@ const MAX_EXEMPT_BODIES: usize = 512 << 20;
 const MAX_LISTS: usize = 128 << 20;
 
 /// The maximum size of unread lists that had to be encoded completely before they are sent.
-const MAX_ANSWERS: usize = 64 << 20;
+const MAX_ANSWERS: usize = 32 << 20;
+
+/// The maximum size of the encodings of large items in lists that are being sent.
+const MAX_ENCODED_ITEMS: usize = 16 << 20;
 
 /// The maximum size of all unread answers on connections, except those of masters. One user can fill
 /// half of it.
@@ -96,6 +101,8 @@ pub(crate) struct FlowControl {
     answers: Arc<Shares>,
     lists: Arc<Shares>,
     unread: AnswerAccounts,
+    /// The encodings of large items in lists that are being sent.
+    pub encoded_items: Arc<EncodedItems>,
     waiting: Arc<Semaphore>,
 }
 
@@ -226,6 +233,7 @@ impl FlowControl {
             answers: Shares::new(MAX_ANSWERS),
             lists: Shares::new(MAX_LISTS),
             unread: AnswerAccounts::new(MAX_UNREAD),
+            encoded_items: EncodedItems::new(MAX_ENCODED_ITEMS),
             waiting: Arc::new(Semaphore::new(MAX_WAITING)),
         }
     }
