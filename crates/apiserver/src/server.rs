@@ -359,7 +359,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let authorizers =
         authorization::start(&config.authorizers, rules.as_ref(), &storage, &mut metrics);
     let admission = Admission::new(plugins, authorizers.clone(), rules, &mut metrics);
-    let flow_control = Arc::new(flow_control(config, &mut metrics));
+    let flow_control = Arc::new(flow_control(config, &storage.tasks, &mut metrics));
     let (used_secrets, uses) = mpsc::channel(USED_SECRETS);
     let client_authorities = config.client_authorities.with_own(authority.bundle());
     if let Some(settings) = &config.request_header {
@@ -450,8 +450,8 @@ fn start_audit(
     Auditor::start(config.audit.as_ref(), &config.clock, &config.entropy, tasks, metrics)
 }
 
-fn flow_control(config: &Config, metrics: &mut Registry) -> FlowControl {
-    FlowControl::new(config.max_reads, config.max_writes, config.fairness, metrics)
+fn flow_control(config: &Config, tasks: &Tasks, metrics: &mut Registry) -> FlowControl {
+    FlowControl::new(config.max_reads, config.max_writes, config.fairness, tasks, metrics)
 }
 
 /// Starts the watch cache. Its tasks stop with those of the store, since requests that finish while

@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::http2::{AUTHORIZATION, GET, RawHttp2, ZERO_WINDOW, request};
+use super::unread_responses::send_without_reading;
 use super::{AttackedPlane, COLLECTION, JSON, resident_kib};
 use crate::http::{Client, Response};
 use crate::plane::Plane;
@@ -90,6 +92,52 @@ fn a_user_without_seats_is_refused_with_the_time_of_the_next_attempt() {
     let (_, metrics) = attacked.client.send("GET", "/metrics", None).unwrap();
     let refused = "apiserver_flowcontrol_rejected_requests_total{flow_schema=\"jail\",priority_level=\"jail\",reason=\"concurrency-limit\"} 1";
     assert!(metrics.as_str().unwrap().lines().any(|it| it == refused));
+    attacked.assert_healthy();
+}
+
+#[test]
+fn the_dumps_of_flow_control_need_rights() {
+    let mut attacked = start(&[]);
+    let mut client = attacked.anonymous_client();
+    for (dump, columns) in [
+        ("dump_priority_levels", "PriorityLevelName, ActiveQueues, IsIdle, IsQuiescing, "),
+        ("dump_queues", "PriorityLevelName, Index,  PendingRequests, "),
+        ("dump_requests", "PriorityLevelName, FlowSchemaName, QueueIndex, "),
+    ] {
+        let path = format!("/debug/api_priority_and_fairness/{dump}");
+        assert_eq!(send(&mut client, "quiet", "GET", &path, &Value::Null).code, 403);
+        let (code, text) = attacked.client.send("GET", &path, None).unwrap();
+        let text = text.as_str().unwrap();
+        assert_eq!(code, 200, "{text}");
+        assert!(text.starts_with(columns), "{text}");
+    }
+    let (_, text) = attacked
+        .client
+        .send("GET", "/debug/api_priority_and_fairness/dump_requests", None)
+        .unwrap();
+    let rows: Vec<&str> = text.as_str().unwrap().lines().skip(1).collect();
+    assert!(rows.iter().any(|it| it.starts_with("exempt, ")), "the request itself: {text}");
+    attacked.assert_healthy();
+}
+
+#[test]
+fn a_write_is_estimated_by_the_watches_of_its_objects() {
+    let mut attacked = start(&[]);
+    let watch = |path: &str, count| {
+        let raw = RawHttp2::connect_anonymously(&attacked, &ZERO_WINDOW);
+        let block = request(GET, path, &[(AUTHORIZATION, "Bearer quiet")]);
+        send_without_reading(raw, &block, count)
+    };
+    let _watches = [
+        watch(&format!("{COLLECTION}?watch=1"), 12),
+        watch("/api/v1/namespaces/default/secrets?watch=1", 5),
+    ];
+    let object = json!({"metadata": {"name": "a"}});
+    let mut client = attacked.anonymous_client();
+    assert_eq!(send(&mut client, "quiet", "POST", COLLECTION, &object).code, 201);
+    let (_, metrics) = attacked.client.send("GET", "/metrics", None).unwrap();
+    let expected = "apiserver_flowcontrol_watch_count_samples_sum{flow_schema=\"global-default\",priority_level=\"global-default\"} 12.0";
+    assert!(metrics.as_str().unwrap().lines().any(|it| it == expected), "{metrics}");
     attacked.assert_healthy();
 }
 
