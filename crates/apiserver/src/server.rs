@@ -34,7 +34,7 @@ use crate::certificates::Authority;
 use crate::certificates::authority_files::{AuthorityFiles, Opened};
 use crate::chain::Chain;
 use crate::config::{Config, StoreConfig};
-use crate::encryption::{EncryptedStore, Encryption, EncryptionMetrics};
+use crate::encryption::{EncryptedStore, Encryption};
 use crate::extensions::aggregation;
 use crate::extensions::aggregation::Aggregation;
 use crate::extensions::crd;
@@ -347,7 +347,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         advertised,
     } = parts;
     let mut metrics = Registry::default();
-    let encryption_metrics = EncryptionMetrics::new(&mut metrics);
+    encryption.register_metrics(&mut metrics);
     let client_certificates = Arc::new(ClientCertificateMetrics::new(&mut metrics));
     let audit = start_audit(config, &store_tasks, &mut metrics)?;
     let cache = start_cache(config, &builtin, &store, &store_tasks).await?;
@@ -405,7 +405,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         };
         Chain { plane: Arc::new(plane) }
     });
-    follow_encryption::spawn(&chain.plane, encryption, encryption_metrics, &store_tasks);
+    follow_encryption::spawn(&chain.plane, encryption, &store_tasks);
     start_tasks(&chain.plane, config).await?;
     let rotation = authority_rotation::run(Arc::clone(&chain.plane), files);
     chain.plane.storage.tasks.spawn("authority-rotation", rotation);
