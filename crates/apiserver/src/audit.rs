@@ -24,6 +24,8 @@ mod backend;
 mod buffer;
 mod error_log;
 mod log_backend;
+mod legacy_format;
+mod truncation;
 mod webhook_backend;
 mod metrics;
 
@@ -41,7 +43,8 @@ use policy::Policy;
 
 pub use backend::{BatchSettings, Delivery, Mode, Throttle};
 pub(crate) use context::AuditContext;
-pub use log_backend::{LogError, LogSettings};
+pub use log_backend::{LogError, LogFormat, LogSettings};
+pub use truncation::Truncation;
 pub use webhook_backend::WebhookSettings;
 
 /// The header with the audit ID, of the request and of the response.

@@ -39,7 +39,7 @@ use crate::plane::Plane;
 use crate::rbac;
 use crate::registry::pending_writes::PendingWrites;
 use crate::registry::scope::ScopeParts;
-use crate::request::RequestInfo;
+use crate::request::{RequestInfo, Verb};
 use informer::shared_items::AcceptItems;
 use machinery::Status;
 use machinery::patch::apply;
@@ -208,7 +208,8 @@ impl IdentifiedRequest {
         };
         let seat = if peer.connection.is_some() {
             let request = SeatRequest { user: &user, info: &info, arrival: started, deadline };
-            let estimate = |max| work_estimate::seats(&plane, &info, &query, max);
+            let estimate =
+                |max| work_estimate::estimate(&plane, schema.as_deref(), &info, &query, max);
             match plane.flow_control.take_seat(schema.as_ref(), request, estimate).await {
                 Ok(seat) => seat,
                 Err(refused) => return Ok(too_many_requests(refused)),
@@ -216,6 +217,8 @@ impl IdentifiedRequest {
         } else {
             plane.flow_control.component_seat(&user, &info).await
         };
+        let watches = &plane.flow_control.watches;
+        let watch = (info.verb == Verb::Watch).then(|| watches.register(&info)).flatten();
         let Some(path) = info.resource else {
             return mux::non_resource(&plane, &user, &info.path, &head, &query).await;
         };
@@ -244,6 +247,7 @@ impl IdentifiedRequest {
             query,
             error_media_type,
             account,
+            watch,
             accept_items: accepted_items(&peer, &head, audit.as_ref()),
         };
         // A request that follows the response is authorized by what was written.

@@ -18,6 +18,7 @@
 mod ciphers;
 pub mod config_file;
 mod encrypted_store;
+mod envelope_metrics;
 mod kms;
 mod reload;
 mod storage_prefixes;
@@ -27,7 +28,7 @@ pub(crate) mod unreadable;
 use std::path::PathBuf;
 
 pub(crate) use encrypted_store::EncryptedStore;
-pub(crate) use reload::{Encryption, EncryptionMetrics};
+pub(crate) use reload::Encryption;
 
 /// The settings of encryption at rest.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -26,5 +26,3 @@ pub(crate) mod unstored;
 mod access_review;
 mod continue_token;
 mod selection;
-
-pub(crate) use list::encoding::{CHUNK, MARGIN};

@@ -18,16 +18,23 @@
 //! A request that waits for a webhook lends its seats to other requests meanwhile: the webhook may have
 //! to send requests to this server before it can answer, and a webhook that hangs must not stop other
 //! requests. At most [`MAX_WAITING`] requests wait without a seat; the others keep their seats.
+//!
+//! A write whose event is sent to many watches keeps its seats for some time after its response
+//! ([`work_estimate`]).
 
 pub(crate) mod bootstrap_configuration;
 mod flow_schema;
+mod work_estimate;
+mod watch_tracker;
 mod priority_and_fairness;
 mod priority_levels;
 mod fair_queues;
+mod level_requests;
 mod shuffle_sharding;
 mod retry_after;
 mod seat_metrics;
 mod answer_accounts;
+mod encoded_items;
 mod shares;
 pub(crate) mod connection;
 
@@ -41,15 +48,20 @@ use crate::auth::authentication::{User, service_account};
 use crate::auth::authorization::masters;
 use crate::request::{RequestInfo, Verb};
 use answer_accounts::AnswerAccounts;
+use keel::Tasks;
 use machinery::Status;
 use priority_and_fairness::FairSeat;
 use shares::{Share, Shares};
 
 pub(crate) use answer_accounts::{AnswerAccount, Charge, ConnectionCharge, STREAM_OVERHEAD};
+pub(crate) use encoded_items::{EncodedItem, EncodedItems};
 pub(crate) use flow_schema::FlowSchemaSpec;
 pub(crate) use priority_and_fairness::{
     FlowSchema, PriorityAndFairness, PriorityLevelSpec, SeatRequest, Stored, TooManyRequests,
 };
+
+pub(crate) use watch_tracker::{TrackedWatch, WatchTracker};
+pub(crate) use work_estimate::WorkEstimate;
 
 /// The maximum number of requests that wait for a webhook without a seat.
 const MAX_WAITING: usize = 2048;
@@ -66,7 +78,10 @@ const MAX_EXEMPT_BODIES: usize = 512 << 20;
 const MAX_LISTS: usize = 128 << 20;
 
 /// The maximum size of unread lists that had to be encoded completely before they are sent.
-const MAX_ANSWERS: usize = 64 << 20;
+const MAX_ANSWERS: usize = 32 << 20;
+
+/// The maximum size of the encodings of large items in lists that are being sent.
+const MAX_ENCODED_ITEMS: usize = 16 << 20;
 
 /// The maximum size of all unread answers on connections, except those of masters. One user can fill
 /// half of it.
@@ -96,6 +111,10 @@ pub(crate) struct FlowControl {
     answers: Arc<Shares>,
     lists: Arc<Shares>,
     unread: AnswerAccounts,
+    /// The watches that are in progress.
+    pub watches: Arc<WatchTracker>,
+    /// The encodings of large items in lists that are being sent.
+    pub encoded_items: Arc<EncodedItems>,
     waiting: Arc<Semaphore>,
 }
 
@@ -211,10 +230,11 @@ impl FlowControl {
         reads: usize,
         writes: usize,
         fairness: Fairness,
+        tasks: &Tasks,
         registry: &mut Registry,
     ) -> Self {
         let fair = (fairness == Fairness::Enabled)
-            .then(|| PriorityAndFairness::new(reads + writes, registry));
+            .then(|| PriorityAndFairness::new(reads + writes, tasks, registry));
         Self {
             fair,
             reads: semaphore(reads),
@@ -226,6 +246,8 @@ impl FlowControl {
             answers: Shares::new(MAX_ANSWERS),
             lists: Shares::new(MAX_LISTS),
             unread: AnswerAccounts::new(MAX_UNREAD),
+            watches: Arc::default(),
+            encoded_items: EncodedItems::new(MAX_ENCODED_ITEMS),
             waiting: Arc::new(Semaphore::new(MAX_WAITING)),
         }
     }
@@ -243,12 +265,12 @@ impl FlowControl {
     }
 
     /// Takes the seats of a request, and waits for them if the priority level of its `schema` has
-    /// queues. `estimate` returns the number of seats; its argument is the maximum.
+    /// queues. The argument of `estimate` is the maximum number of seats.
     pub(crate) async fn take_seat(
         &self,
         schema: Option<&Arc<FlowSchema>>,
         request: SeatRequest<'_>,
-        estimate: impl FnOnce(usize) -> usize,
+        estimate: impl FnOnce(usize) -> WorkEstimate,
     ) -> Result<Seat, TooManyRequests> {
         let kind = match (&self.fair, schema) {
             (Some(fair), Some(schema)) => {
@@ -384,7 +406,7 @@ mod tests {
     }
 
     fn flow(reads: usize, writes: usize, fairness: Fairness) -> FlowControl {
-        FlowControl::new(reads, writes, fairness, &mut Registry::default())
+        FlowControl::new(reads, writes, fairness, &Tasks::new(), &mut Registry::default())
     }
 
     fn try_take(flow: &FlowControl, user: &User, info: &RequestInfo) -> Option<Seat> {
@@ -392,7 +414,7 @@ mod tests {
         let request =
             SeatRequest { user, info, arrival: now, deadline: now + Duration::from_mins(1) };
         let schema = flow.classify(user, info);
-        flow.take_seat(schema.as_ref(), request, |_| 1).now_or_never()?.ok()
+        flow.take_seat(schema.as_ref(), request, |_| WorkEstimate::of_seats(1)).now_or_never()?.ok()
     }
 
     fn take(flow: &FlowControl, user: &User, method: &Method) -> Option<Seat> {

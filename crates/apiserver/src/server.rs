@@ -34,7 +34,7 @@ use crate::certificates::Authority;
 use crate::certificates::authority_files::{AuthorityFiles, Opened};
 use crate::chain::Chain;
 use crate::config::{Config, StoreConfig};
-use crate::encryption::{EncryptedStore, Encryption, EncryptionMetrics};
+use crate::encryption::{EncryptedStore, Encryption};
 use crate::extensions::aggregation;
 use crate::extensions::aggregation::Aggregation;
 use crate::extensions::crd;
@@ -347,7 +347,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         advertised,
     } = parts;
     let mut metrics = Registry::default();
-    let encryption_metrics = EncryptionMetrics::new(&mut metrics);
+    encryption.register_metrics(&mut metrics);
     let client_certificates = Arc::new(ClientCertificateMetrics::new(&mut metrics));
     let audit = start_audit(config, &store_tasks, &mut metrics)?;
     let cache = start_cache(config, &builtin, &store, &store_tasks).await?;
@@ -359,7 +359,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let authorizers =
         authorization::start(&config.authorizers, rules.as_ref(), &storage, &mut metrics);
     let admission = Admission::new(plugins, authorizers.clone(), rules, &mut metrics);
-    let flow_control = Arc::new(flow_control(config, &mut metrics));
+    let flow_control = Arc::new(flow_control(config, &storage.tasks, &mut metrics));
     let (used_secrets, uses) = mpsc::channel(USED_SECRETS);
     let client_authorities = config.client_authorities.with_own(authority.bundle());
     if let Some(settings) = &config.request_header {
@@ -405,7 +405,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         };
         Chain { plane: Arc::new(plane) }
     });
-    follow_encryption::spawn(&chain.plane, encryption, encryption_metrics, &store_tasks);
+    follow_encryption::spawn(&chain.plane, encryption, &store_tasks);
     start_tasks(&chain.plane, config).await?;
     let rotation = authority_rotation::run(Arc::clone(&chain.plane), files);
     chain.plane.storage.tasks.spawn("authority-rotation", rotation);
@@ -450,8 +450,8 @@ fn start_audit(
     Auditor::start(config.audit.as_ref(), &config.clock, &config.entropy, tasks, metrics)
 }
 
-fn flow_control(config: &Config, metrics: &mut Registry) -> FlowControl {
-    FlowControl::new(config.max_reads, config.max_writes, config.fairness, metrics)
+fn flow_control(config: &Config, tasks: &Tasks, metrics: &mut Registry) -> FlowControl {
+    FlowControl::new(config.max_reads, config.max_writes, config.fairness, tasks, metrics)
 }
 
 /// Starts the watch cache. Its tasks stop with those of the store, since requests that finish while

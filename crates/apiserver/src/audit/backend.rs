@@ -6,10 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, timeout_at};
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, Stored};
 use super::error_log::ErrorLog;
-use super::log_backend::{LogBackend, LogError, LogSettings};
+use super::log_backend::{LogBackend, LogError, LogFormat, LogSettings};
 use super::metrics::AuditMetrics;
+use super::truncation::Truncation;
 use super::webhook_backend::{WebhookBackend, WebhookSettings};
 use keel::{Clock, Entropy, Tasks};
 
@@ -53,6 +54,8 @@ pub struct Delivery {
     pub mode: Mode,
     /// The limits of the buffer, for [`Mode::Batch`].
     pub batch: BatchSettings,
+    /// The limits of the size of events and batches, if there are any.
+    pub truncation: Option<Truncation>,
 }
 
 impl Delivery {
@@ -64,7 +67,7 @@ impl Delivery {
             max_wait: Duration::ZERO,
             throttle: None,
         };
-        Self { mode: Mode::Blocking, batch }
+        Self { mode: Mode::Blocking, batch, truncation: None }
     }
 
     /// The default of webhooks: batches.
@@ -75,7 +78,7 @@ impl Delivery {
             max_wait: Duration::from_secs(30),
             throttle: Some(Throttle { qps: 10.0, burst: 15 }),
         };
-        Self { mode: Mode::Batch, batch }
+        Self { mode: Mode::Batch, batch, truncation: None }
     }
 }
 
@@ -99,6 +102,10 @@ impl Target {
 pub(super) struct Backend {
     mode: Mode,
     sink: Sink,
+    /// The limit of the size of events, and the log of those that exceed it.
+    truncation: Option<(Truncation, ErrorLog)>,
+    /// Whether an event is stored as it is, so that several can be passed as one.
+    copies_events: bool,
 }
 
 enum Sink {
@@ -144,7 +151,9 @@ impl Backend {
     ) -> Result<Self, LogError> {
         let target = Target::Log(LogBackend::open(settings, clock)?);
         let errors = ErrorLog::new("log", metrics.errors_of("log"), clock);
-        Ok(Self::new(target, errors, &settings.delivery, clock, tasks, metrics))
+        let mut backend = Self::new(target, errors, &settings.delivery, clock, tasks, metrics);
+        backend.copies_events &= settings.format == LogFormat::Json;
+        Ok(backend)
     }
 
     /// The backend of a webhook.
@@ -171,7 +180,9 @@ impl Backend {
         let errors = Arc::new(errors);
         let buffer = |settings: &BatchSettings, target: Arc<Target>| {
             let dropped = ErrorLog::new("buffered", metrics.errors_of("buffered"), clock);
-            Buffer::start(settings, target, Arc::clone(&errors), dropped, clock, tasks)
+            let stored =
+                Stored { target, errors: Arc::clone(&errors), truncation: delivery.truncation };
+            Buffer::start(settings, stored, dropped, clock, tasks)
         };
         let sink = match (delivery.mode, target) {
             (Mode::Batch, target) => Sink::Buffered(buffer(&delivery.batch, Arc::new(target))),
@@ -182,12 +193,26 @@ impl Backend {
                 Sink::Server { target, errors, abandoned }
             }
         };
-        Self { mode: delivery.mode, sink }
+        let truncation = delivery
+            .truncation
+            .map(|it| (it, ErrorLog::new("truncate", metrics.errors_of("truncate"), clock)));
+        let copies_events = truncation.is_none();
+        Self { mode: delivery.mode, sink, truncation, copies_events }
     }
 
     /// Whether two events may be passed as one: lines of a file are, and messages are not.
     pub(super) fn can_defer(&self) -> bool {
-        matches!(self.sink, Sink::File { .. }) && self.mode == Mode::Blocking
+        self.copies_events && matches!(self.sink, Sink::File { .. }) && self.mode == Mode::Blocking
+    }
+
+    /// The event as the backend stores it; None if it is too large, which is not a failure.
+    fn limited(&self, event: &Bytes) -> Option<Bytes> {
+        let Some((truncation, errors)) = &self.truncation else { return Some(event.clone()) };
+        let limited = truncation.apply(event);
+        if limited.is_err() {
+            errors.add(1, "event is too large even after truncating");
+        }
+        limited.ok()
     }
 
     /// Stores or buffers an event without waiting; None if it has to wait for another server.
@@ -196,13 +221,17 @@ impl Backend {
     /// about a microsecond. What may take longer, a rotation or a write to the standard output, is
     /// announced to the runtime. A disk that is slower than the log grows delays requests.
     pub(super) fn process_now(&self, event: &Bytes) -> Option<bool> {
+        if matches!(self.sink, Sink::Server { .. }) {
+            return None;
+        }
+        let Some(event) = self.limited(event) else { return Some(true) };
         match &self.sink {
             Sink::Buffered(buffer) => {
-                buffer.add(event.clone());
+                buffer.add(event);
                 Some(true)
             }
             Sink::File { log, errors } => {
-                Some(self.is_success(errors, log.write(std::slice::from_ref(event))))
+                Some(self.is_success(errors, log.write(std::slice::from_ref(&event))))
             }
             Sink::Server { .. } => None,
         }
@@ -216,8 +245,9 @@ impl Backend {
         let Sink::Server { target, errors, abandoned } = &self.sink else {
             return self.process_now(event).unwrap_or(true);
         };
-        let mut unfinished = Unfinished { event: Some(event), buffer: abandoned };
-        let stored = target.store(std::slice::from_ref(event));
+        let Some(event) = self.limited(event) else { return true };
+        let mut unfinished = Unfinished { event: Some(&event), buffer: abandoned };
+        let stored = target.store(std::slice::from_ref(&event));
         let stored = match deadline {
             None => stored.await,
             Some(deadline) => match timeout_at(deadline, stored).await {
@@ -232,7 +262,9 @@ impl Backend {
     /// Stores or buffers an event for which nobody waits.
     pub(super) fn process_detached(&self, event: &Bytes) {
         match &self.sink {
-            Sink::Server { abandoned, .. } => abandoned.add(event.clone()),
+            Sink::Server { abandoned, .. } => {
+                self.limited(event).into_iter().for_each(|it| abandoned.add(it));
+            }
             Sink::Buffered(_) | Sink::File { .. } => {
                 self.process_now(event);
             }

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use super::backend::{BatchSettings, Target, Throttle};
 use super::error_log::ErrorLog;
+use super::truncation::Truncation;
 use keel::{Clock, ClockInstant, Tasks};
 
 /// The maximum size of all events in the buffer, in bytes. Upstream has no such limit.
@@ -27,11 +28,10 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// Starts the task that stores batches in `target`.
+    /// Starts the task that stores batches.
     pub(super) fn start(
         settings: &BatchSettings,
-        target: Arc<Target>,
-        errors: Arc<ErrorLog>,
+        stored: Stored,
         dropped: ErrorLog,
         clock: &Clock,
         tasks: &Tasks,
@@ -45,7 +45,7 @@ impl Buffer {
             clock: clock.clone(),
             bucket: settings.throttle.map(|it| TokenBucket::new(it, clock)),
         };
-        tasks.spawn("audit-batches", batches.run(target, errors, tasks.clone()));
+        tasks.spawn("audit-batches", batches.run(stored, tasks.clone()));
         Self { events: sender, bytes, dropped }
     }
 
@@ -67,6 +67,30 @@ impl Buffer {
     }
 }
 
+/// Where batches are stored.
+pub(super) struct Stored {
+    pub target: Arc<Target>,
+    /// The log of the events that cannot be stored.
+    pub errors: Arc<ErrorLog>,
+    /// The limit of the size of batches, if there is one.
+    pub truncation: Option<Truncation>,
+}
+
+impl Stored {
+    async fn store(&self, batch: &[Bytes]) {
+        let Some(truncation) = self.truncation else { return self.store_part(batch).await };
+        for part in truncation.split(batch) {
+            self.store_part(part).await;
+        }
+    }
+
+    async fn store_part(&self, part: &[Bytes]) {
+        if let Err(error) = self.target.store(part).await {
+            self.errors.add(part.len() as u64, &error);
+        }
+    }
+}
+
 /// The other end of a buffer.
 struct Batches {
     events: mpsc::Receiver<Bytes>,
@@ -78,7 +102,7 @@ struct Batches {
 
 impl Batches {
     /// Stores batches until the plane stops and the buffer is empty.
-    async fn run(mut self, target: Arc<Target>, errors: Arc<ErrorLog>, tasks: Tasks) {
+    async fn run(mut self, stored: Stored, tasks: Tasks) {
         loop {
             let batch = self.collect(&tasks).await;
             if batch.is_empty() {
@@ -90,12 +114,9 @@ impl Batches {
                     () = tasks.shutdown() => {}
                 }
             }
-            let stored = target.store(&batch).await;
+            stored.store(&batch).await;
             let size: usize = batch.iter().map(Bytes::len).sum();
             self.bytes.fetch_sub(size, Ordering::Relaxed);
-            if let Err(error) = stored {
-                errors.add(batch.len() as u64, &error);
-            }
         }
     }
 

@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use bytes::Bytes;
 
 use super::backend::Delivery;
+use super::legacy_format;
 use keel::{Clock, Timestamp};
 use machinery::timestamp;
 
@@ -29,8 +30,20 @@ pub struct LogSettings {
     pub max_backups: usize,
     /// The number of days for which a rotated file is kept; 0 stands for ever.
     pub max_age: u64,
+    /// The format of the lines.
+    pub format: LogFormat,
     /// Whether requests wait for the write.
     pub delivery: Delivery,
+}
+
+/// The format of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// An event as JSON.
+    #[default]
+    Json,
+    /// Text, with the most important fields of an event.
+    Legacy,
 }
 
 /// The file of events cannot be opened.
@@ -45,36 +58,53 @@ pub struct LogError {
 }
 
 /// See the [module documentation](self).
-pub(super) struct LogBackend(Option<Mutex<RotatingFile>>);
+pub(super) struct LogBackend {
+    /// None for the standard output.
+    file: Option<Mutex<RotatingFile>>,
+    format: LogFormat,
+}
 
 impl LogBackend {
     /// Opens the file, and creates it and its directory if they do not exist.
     pub(super) fn open(settings: &LogSettings, clock: &Clock) -> Result<Self, LogError> {
         if settings.path == Path::new("-") {
-            return Ok(Self(None));
+            return Ok(Self { file: None, format: settings.format });
         }
         let file = RotatingFile::open(settings, clock)
             .map_err(|source| LogError { path: settings.path.clone(), source })?;
-        Ok(Self(Some(Mutex::new(file))))
+        Ok(Self { file: Some(Mutex::new(file)), format: settings.format })
     }
 
     /// Appends events with one write. The error is a message.
     pub(super) fn write(&self, events: &[Bytes]) -> Result<(), String> {
         let joined: Vec<u8>;
         let text: &[u8] = match events {
+            _ if self.format == LogFormat::Legacy => {
+                joined = legacy_lines(events).map_err(|error| error.to_string())?;
+                &joined
+            }
             [one] => one,
             several => {
                 joined = several.concat();
                 &joined
             }
         };
-        let written = match &self.0 {
+        let written = match &self.file {
             // A pipe may be full for as long as nobody reads it.
             None => keel::blocking(|| write_to_stdout(text)),
             Some(file) => lock(file).append(text),
         };
         written.map_err(|error| error.to_string())
     }
+}
+
+/// The events in the format `legacy`.
+fn legacy_lines(events: &[Bytes]) -> Result<Vec<u8>, serde_json::Error> {
+    let mut lines = Vec::new();
+    for event in events {
+        lines.extend_from_slice(legacy_format::line(event)?.as_bytes());
+    }
+    Ok(lines)
 }
 
 /// The number of attempts to lock a file before the thread sleeps: a few microseconds.
@@ -254,7 +284,8 @@ mod tests {
 
     fn settings(path: &Path, max_backups: usize, max_age: u64) -> LogSettings {
         let delivery = Delivery::of_log();
-        LogSettings { path: path.to_owned(), max_size: 1, max_backups, max_age, delivery }
+        let (path, format) = (path.to_owned(), LogFormat::Json);
+        LogSettings { path, max_size: 1, max_backups, max_age, format, delivery }
     }
 
     fn clock() -> Clock {

@@ -28,7 +28,9 @@ use crate::registry::large_objects::{
     MAX_INLINE_OBJECT, has_large_object, has_large_objects, offload_if,
 };
 use crate::request::{Query, ResourcePath, Verb};
-use crate::routes::{discovery, health, issuer_discovery, metrics, openapi, version};
+use crate::routes::{
+    discovery, flow_control_dump, health, issuer_discovery, metrics, openapi, version,
+};
 use crate::storage::catalog::ServedResource;
 use machinery::field_path::quote;
 use machinery::{Status, names};
@@ -71,6 +73,9 @@ pub(crate) async fn non_resource(
             Ok(health::health(plane, check, rest, query).await)
         }
         ["metrics"] => Ok(metrics::metrics(plane)),
+        ["debug", "api_priority_and_fairness", dump] => {
+            Ok(flow_control_dump::dump(plane, dump, query))
+        }
         [".well-known", "openid-configuration"] => issuer_discovery::configuration(plane, head),
         ["openid", "v1", "jwks"] => issuer_discovery::key_set(plane, head),
         ["api"] => discovery::core(plane, head, query),

@@ -27,9 +27,11 @@ use tokio::sync::{Notify, watch};
 
 use super::ciphers::{Gcm, fill_random};
 use super::config_file::KmsConfig;
+use super::envelope_metrics::{EnvelopeMetrics, Transformation};
+use super::reload::Services;
 use super::transformers::Opened;
 use client::KmsClient;
-use keel::{Clock, ClockInstant, Entropy, Tasks};
+use keel::{Clock, ClockInstant, Entropy};
 use messages::{DecryptRequest, EncryptedObject, HKDF_SEED, StatusResponse, validate_key_id};
 
 /// The interval of calls of `Status` while the plugin is healthy.
@@ -75,6 +77,7 @@ pub(super) struct KmsProvider {
     status_requested: Arc<Notify>,
     /// Notified when values may have become readable.
     changed: watch::Sender<()>,
+    metrics: EnvelopeMetrics,
 }
 
 /// The state of the plugin at the last call of `Status`.
@@ -117,20 +120,14 @@ impl KeyType for DerivedKey {
 }
 
 impl KmsProvider {
-    /// A provider that calls the plugin in the background. `changed` is notified when values may have
-    /// become readable.
-    pub(super) fn start(
-        config: KmsConfig,
-        clock: &Clock,
-        entropy: &Entropy,
-        tasks: &Tasks,
-        changed: &watch::Sender<()>,
-    ) -> Arc<Self> {
+    /// A provider that calls the plugin in the background.
+    pub(super) fn start(config: KmsConfig, services: &Services) -> Arc<Self> {
+        let Services { clock, entropy, tasks, changed, metrics } = services;
         let status_requested = Arc::new(Notify::new());
         let not_asked = Err("the plugin was not asked yet".to_owned());
         let provider = Arc::new(Self {
             prefix: format!("k8s:enc:kms:v2:{}:", config.name),
-            client: KmsClient::new(&config.socket, config.timeout, tasks),
+            client: KmsClient::new(&config, tasks, metrics),
             name: config.name,
             clock: clock.clone(),
             entropy: entropy.clone(),
@@ -140,6 +137,7 @@ impl KmsProvider {
             version: OnceLock::new(),
             status_requested: Arc::clone(&status_requested),
             changed: changed.clone(),
+            metrics: metrics.clone(),
         });
         let (stop, clock) = (tasks.shutdown(), clock.clone());
         let weak = Arc::downgrade(&provider);
@@ -218,9 +216,14 @@ impl KmsProvider {
             )
         })?;
         let mut errors = self.status_errors(&status);
-        match validate_key_id(&status.key_id) {
-            Err(why) => errors.push(format!("got invalid KMSv2 KeyID: {why}")),
-            Ok(()) => errors.extend(self.rotate(&status.key_id, asked).await.err()),
+        if let Err(why) = validate_key_id(&status.key_id) {
+            // Upstream: `ErrCodeKeyID`.
+            let code = if status.key_id.is_empty() { "empty" } else { "too_long" };
+            self.metrics.count_invalid_key(name, code);
+            errors.push(format!("got invalid KMSv2 KeyID: {why}"));
+        } else {
+            self.metrics.report_key(name, &status.key_id);
+            errors.extend(self.rotate(&status.key_id, asked).await.err());
         }
         if errors.is_empty() {
             return Ok(());
@@ -297,6 +300,7 @@ impl KmsProvider {
         let mut info = [0; SIZE];
         fill_random(&mut info);
         let encrypted_data = derived(&state.seed, &info).seal(&info, data, location);
+        self.metrics.count_use(Transformation::ToStorage, &self.name, &state.envelope.key_id);
         let envelope = EncryptedObject { encrypted_data, ..state.envelope.clone() };
         let mut sealed = Vec::with_capacity(self.prefix.len() + envelope.encoded_len());
         sealed.extend_from_slice(self.prefix());
@@ -323,6 +327,7 @@ impl KmsProvider {
                 derived(&seed, info).open(data, location)?
             }
         };
+        self.metrics.count_use(Transformation::FromStorage, &self.name, &object.key_id);
         let is_stale = object.key_id != state.envelope.key_id
             || object.encrypted_dek_source_type != state.envelope.encrypted_dek_source_type;
         Ok(Opened { value: value.into(), is_stale })
@@ -373,6 +378,7 @@ impl KmsProvider {
             sources.clear();
         }
         sources.insert(source, known);
+        self.metrics.set_sources(&self.name, sources.len());
     }
 
     fn sources(&self) -> MutexGuard<'_, HashMap<Vec<u8>, KnownSource>> {

@@ -7,9 +7,11 @@
 
 use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use ring::digest::{SHA256, digest};
 use tokio::sync::watch;
@@ -17,6 +19,7 @@ use tokio::sync::watch;
 use super::EncryptionSettings;
 use super::config_file::{self, Error};
 use super::encrypted_store::{EncryptedStore, ValueCodec};
+use super::envelope_metrics::{EnvelopeMetrics, seconds};
 use super::kms::KmsProvider;
 use super::storage_prefixes::StoragePrefixes;
 use super::transformers::Transformers;
@@ -33,15 +36,19 @@ pub(crate) struct Encryption {
     services: Services,
     /// The hash of the file at the start.
     loaded: Vec<u8>,
+    reloads: ReloadMetrics,
 }
 
 /// What providers need.
 #[derive(Clone)]
-struct Services {
-    clock: Clock,
-    entropy: Entropy,
-    tasks: Tasks,
-    changed: watch::Sender<()>,
+pub(super) struct Services {
+    pub clock: Clock,
+    /// The source of the uids of calls.
+    pub entropy: Entropy,
+    pub tasks: Tasks,
+    /// Notified when values may have become readable.
+    pub changed: watch::Sender<()>,
+    pub metrics: EnvelopeMetrics,
 }
 
 impl Encryption {
@@ -58,6 +65,7 @@ impl Encryption {
             entropy: entropy.clone(),
             tasks: tasks.clone(),
             changed: watch::Sender::new(()),
+            metrics: EnvelopeMetrics::new(clock),
         };
         let (transformers, loaded) = match settings {
             None => (Transformers::default(), Vec::new()),
@@ -70,7 +78,14 @@ impl Encryption {
             plugin.update_status().await;
         }
         let codec = Arc::new(ValueCodec::new(StoragePrefixes::new(builtin), transformers));
-        Ok(Self { settings: settings.cloned(), codec, services, loaded })
+        let reloads = ReloadMetrics::default();
+        Ok(Self { settings: settings.cloned(), codec, services, loaded, reloads })
+    }
+
+    /// Registers the metrics of plugins and reloads.
+    pub(crate) fn register_metrics(&self, registry: &mut Registry) {
+        self.services.metrics.register(registry);
+        self.reloads.register(registry);
     }
 
     /// `store` with encrypted values.
@@ -96,7 +111,7 @@ impl Encryption {
     }
 
     /// Follows the file until the plane stops.
-    pub(crate) async fn follow_file(self, metrics: EncryptionMetrics) {
+    pub(crate) async fn follow_file(self) {
         let Some(settings) = self.settings.as_ref().filter(|it| it.reloads) else { return };
         let Services { clock, tasks, .. } = &self.services;
         let name = "configuration of encryption";
@@ -110,19 +125,19 @@ impl Encryption {
             let Some(change) = followed.changed(read).await else { return };
             let bytes = mem::take(&mut bytes);
             let Ok(hash) = change else {
-                metrics.count_reload(false);
+                self.reloads.count(false, clock);
                 continue;
             };
             let result = match load(settings, &bytes, &self.services) {
                 Ok(transformers) => self.replace(transformers).await,
                 Err(error) => {
-                    metrics.count_reload(false);
+                    self.reloads.count(false, clock);
                     followed.fail(message_with_causes(&error));
                     followed.settle(hash);
                     continue;
                 }
             };
-            metrics.count_reload(result.is_ok());
+            self.reloads.count(result.is_ok(), clock);
             match result {
                 Ok(()) => {
                     followed.settle(hash);
@@ -154,8 +169,7 @@ fn load(
     let invalid = |why| Error::Invalid { path: settings.path.clone(), why };
     let rules = config_file::parse(bytes).map_err(invalid)?;
     config_file::warn_about_mode(&settings.path);
-    let Services { clock, entropy, tasks, changed } = services;
-    let plugin = |config| KmsProvider::start(config, clock, entropy, tasks, changed);
+    let plugin = |config| KmsProvider::start(config, services);
     Transformers::new(rules, plugin).map_err(invalid)
 }
 
@@ -177,9 +191,10 @@ fn hash(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Counts reloads of the file.
-#[derive(Clone)]
-pub(crate) struct EncryptionMetrics {
-    reloads: Family<ReloadLabels, Counter>,
+#[derive(Clone, Default)]
+struct ReloadMetrics {
+    total: Family<ReloadLabels, Counter>,
+    last: Family<ReloadLabels, Gauge<f64, AtomicU64>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -187,20 +202,24 @@ struct ReloadLabels {
     status: &'static str,
 }
 
-impl EncryptionMetrics {
-    /// Registers kube-apiserver's counter of reloads.
-    pub(crate) fn new(registry: &mut Registry) -> Self {
-        let reloads = Family::default();
+impl ReloadMetrics {
+    fn register(&self, registry: &mut Registry) {
+        let registry = registry.sub_registry_with_prefix("apiserver_encryption_config_controller");
         registry.register(
-            "apiserver_encryption_config_controller_automatic_reloads_total",
-            "Total number of reload successes and failures of encryption configuration split by apiserver identity",
-            reloads.clone(),
+            "automatic_reloads_total",
+            "Reloads of the configuration of encryption that succeeded or failed",
+            self.total.clone(),
         );
-        Self { reloads }
+        registry.register(
+            "automatic_reload_last_timestamp_seconds",
+            "Time of the last reload of the configuration of encryption that succeeded or failed",
+            self.last.clone(),
+        );
     }
 
-    fn count_reload(&self, succeeded: bool) {
-        let status = if succeeded { "success" } else { "failure" };
-        self.reloads.get_or_create(&ReloadLabels { status }).inc();
+    fn count(&self, succeeded: bool, clock: &Clock) {
+        let labels = ReloadLabels { status: if succeeded { "success" } else { "failure" } };
+        self.last.get_or_create(&labels).set(seconds(clock.now()));
+        self.total.get_or_create(&labels).inc();
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::cache::watch_cache::Entry;
 use crate::flow_control;
-use crate::flow_control::AnswerAccount;
+use crate::flow_control::{AnswerAccount, TrackedWatch};
 use crate::http::negotiation::MediaTypeOptions;
 use crate::plane::Plane;
 use crate::registry::scope::{RequestScope, ScopeParts};
@@ -31,6 +31,8 @@ pub(crate) struct RequestContext {
     pub upgrade: bool,
     /// Counts the unread responses of the user; None if they are not limited.
     pub account: Option<Arc<AnswerAccount>>,
+    /// Counts the watch as long as it is in progress; None for other requests.
+    _watch: Option<TrackedWatch>,
     /// Whether a client in this process accepts items that share the bytes of the cache.
     pub accept_items: Option<AcceptItems>,
 }
@@ -44,6 +46,7 @@ pub(crate) struct ContextParts {
     pub content_type: String,
     pub upgrade: bool,
     pub account: Option<Arc<AnswerAccount>>,
+    pub watch: Option<TrackedWatch>,
     pub accept_items: Option<AcceptItems>,
 }
 
@@ -67,6 +70,7 @@ impl RequestContext {
             content_type,
             upgrade,
             account,
+            _watch: parts.watch,
             accept_items: parts.accept_items,
         }
     }

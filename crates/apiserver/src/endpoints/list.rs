@@ -1,5 +1,6 @@
 //! LIST: the objects of a collection, all at once or in pages, as of one revision.
 
+pub(super) mod chunks;
 pub(super) mod encoding;
 mod shared_items;
 

@@ -3,15 +3,14 @@
 //! Unlike JSON, a message is preceded by its length, so the head of a list is encoded last.
 
 use std::collections::VecDeque;
-use std::iter;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::cache::watch_cache::Entry;
 use crate::endpoints::context::RequestContext;
+use crate::endpoints::list::chunks::{CHUNK, ListChunks, MARGIN, WriteItem};
 use crate::endpoints::object_response;
-use crate::endpoints::{CHUNK, MARGIN};
 use crate::flow_control::AnswerMemory;
 use crate::http::body::Body;
 use crate::http::negotiation::Representation;
@@ -89,33 +88,51 @@ pub(crate) fn list(
     write(&mut list_metadata, |out| {
         protobuf::write_field(LIST_METADATA, list_meta, metadata.as_bytes(), out)
     });
-    let (served, version) = (Arc::clone(&cx.scope.served), cx.scope.version);
-    let capacity = estimate.min(CHUNK + MARGIN);
-    let items = ListItems {
-        served,
-        version,
-        ty,
-        entries: entries.into(),
-        next: 0,
-        json: Vec::new(),
-        capacity,
-    };
     let envelope = |length: usize| {
         let mut head = Vec::new();
         protobuf::write_envelope(&api_version, list_kind, list_metadata.len() + length, &mut head);
         head.extend_from_slice(&list_metadata);
-        Bytes::from(head)
+        head
     };
+    let mut write_item = item_writer(Arc::clone(&cx.scope.served), cx.scope.version, ty);
+    let capacity = estimate.min(CHUNK + MARGIN);
     let Some(memory) = cx.plane.flow_control.answer_memory(&cx.scope.user, estimate) else {
-        let length = items.clone().map(|it| it.len()).sum();
-        return Body::lazy(estimate, iter::once(envelope(length)).chain(items));
+        let mut out = Vec::new();
+        let length = entries.iter().map(|entry| {
+            out.clear();
+            write_item(entry, &mut out);
+            out.len()
+        });
+        let head = envelope(length.sum());
+        let mut chunks = ListChunks::new((head, Vec::new()), entries, write_item);
+        chunks.capacity = capacity;
+        chunks.encoded_items = Some(Arc::clone(&cx.plane.flow_control.encoded_items));
+        return Body::lazy(estimate, chunks);
     };
-    let mut chunks: VecDeque<Bytes> = items.collect();
-    chunks.push_front(envelope(chunks.iter().map(Bytes::len).sum()));
+    let mut chunks = ListChunks::new(<(Vec<u8>, Vec<u8>)>::default(), entries, write_item);
+    chunks.capacity = capacity;
+    let mut chunks: VecDeque<Bytes> = chunks.collect();
+    chunks.push_front(envelope(chunks.iter().map(Bytes::len).sum()).into());
     if estimate <= CHUNK {
         return Body::Chunks(chunks);
     }
     Body::lazy(estimate, AccountedChunks { chunks, _memory: memory })
+}
+
+/// Writes items of the type `ty`.
+fn item_writer(served: Arc<ServedResource>, version: usize, ty: &'static Type) -> WriteItem {
+    // The JSON of the item that is being encoded.
+    let mut json = Vec::new();
+    Box::new(move |entry, out| {
+        object_response::write_entry(&served, version, entry, entry.revision, &mut json);
+        // A message is usually shorter than its JSON.
+        out.reserve(json.len());
+        write(out, |out| protobuf::write_field(LIST_ITEMS, ty, &json, out));
+        json.clear();
+        // The JSON of a large item must not stay in memory until the list is read.
+        json.shrink_to(CHUNK);
+        None
+    })
 }
 
 /// Chunks whose memory is accounted for until the last of them is sent.
@@ -129,43 +146,6 @@ impl Iterator for AccountedChunks {
 
     fn next(&mut self) -> Option<Bytes> {
         self.chunks.pop_front()
-    }
-}
-
-/// The items of a list, in chunks of about [`CHUNK`] bytes.
-#[derive(Clone)]
-struct ListItems {
-    served: Arc<ServedResource>,
-    version: usize,
-    ty: &'static Type,
-    entries: Arc<[Arc<Entry>]>,
-    next: usize,
-    /// The JSON of the item that is being encoded.
-    json: Vec<u8>,
-    /// The initial capacity of a chunk, sufficient for most.
-    capacity: usize,
-}
-
-impl Iterator for ListItems {
-    type Item = Bytes;
-
-    fn next(&mut self) -> Option<Bytes> {
-        let Self { served, version, ty, entries, next, json, capacity } = self;
-        if *next == entries.len() {
-            return None;
-        }
-        let mut out = Vec::with_capacity(*capacity);
-        while out.len() < CHUNK
-            && let Some(entry) = entries.get(*next)
-        {
-            *next += 1;
-            json.clear();
-            object_response::write_entry(served, *version, entry, entry.revision, json);
-            // A message is usually shorter than its JSON.
-            out.reserve(json.len());
-            write(&mut out, |out| protobuf::write_field(LIST_ITEMS, ty, json, out));
-        }
-        Some(out.into())
     }
 }
 

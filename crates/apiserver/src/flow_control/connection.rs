@@ -128,9 +128,10 @@ mod tests {
     use super::*;
     use crate::auth::authorization::masters;
     use crate::flow_control::Fairness;
+    use keel::Tasks;
 
     fn flow() -> FlowControl {
-        FlowControl::new(1, 1, Fairness::Enabled, &mut Registry::default())
+        FlowControl::new(1, 1, Fairness::Enabled, &Tasks::new(), &mut Registry::default())
     }
 
     fn evicted(connection: &Connection) -> bool {

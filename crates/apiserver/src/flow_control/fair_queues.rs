@@ -21,9 +21,10 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::shuffle_sharding;
+use super::work_estimate::WorkEstimate;
 
-/// The duration of a request that is assumed when it starts.
-const ESTIMATED_DURATION: f64 = 0.003;
+/// The duration of a request that is assumed when it starts, in seconds.
+pub(super) const ESTIMATED_DURATION: f64 = 0.003;
 
 /// How the requests of a level wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +74,7 @@ pub(super) struct Waiter {
     /// Identifies the request.
     pub id: u64,
     /// The seats that the request needs.
-    pub seats: usize,
+    pub estimate: WorkEstimate,
     /// Notifies the request that it is executed.
     pub wake: oneshot::Sender<()>,
     /// The virtual time of the arrival.
@@ -136,11 +137,17 @@ impl FairQueues {
     }
 
     /// Adds a request to a queue; returns what is notified when it is executed.
-    pub(super) fn enqueue(&mut self, queue: u32, id: u64, seats: usize) -> oneshot::Receiver<()> {
+    pub(super) fn enqueue(
+        &mut self,
+        queue: u32,
+        id: u64,
+        estimate: WorkEstimate,
+    ) -> oneshot::Receiver<()> {
+        let seats = estimate.max_seats();
         let (wake, woken) = oneshot::channel();
         let arrival = self.now;
         let queue = self.active(queue);
-        queue.waiting.push_back(Waiter { id, seats, wake, arrival });
+        queue.waiting.push_back(Waiter { id, estimate, wake, arrival });
         queue.seats_waiting += seats;
         queue.bound();
         self.waiting += 1;
@@ -149,11 +156,11 @@ impl FairQueues {
     }
 
     /// Counts a request that is executed without waiting.
-    pub(super) fn start(&mut self, queue: u32, seats: usize) {
+    pub(super) fn start(&mut self, queue: u32, estimate: WorkEstimate) {
         let queue = self.active(queue);
         queue.executing += 1;
-        queue.next_start += work(seats, ESTIMATED_DURATION);
-        self.seats += seats;
+        queue.next_start += estimate.work(ESTIMATED_DURATION);
+        self.seats += estimate.max_seats();
     }
 
     /// The request that is executed next.
@@ -163,9 +170,9 @@ impl FairQueues {
         }
         let candidates = self.queues.iter().filter_map(|(number, queue)| {
             let first = queue.waiting.front()?;
-            let finish = queue.next_start + work(first.seats, ESTIMATED_DURATION);
+            let finish = queue.next_start + first.estimate.work(ESTIMATED_DURATION);
             let turn = number.wrapping_sub(self.served).wrapping_sub(1);
-            Some((finish, turn, Next { queue: *number, seats: first.seats }))
+            Some((finish, turn, Next { queue: *number, seats: first.estimate.max_seats() }))
         });
         let first = candidates.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         first.map(|(.., next)| next)
@@ -175,9 +182,9 @@ impl FairQueues {
     pub(super) fn dispatch(&mut self, next: Next) -> Option<Waiter> {
         let queue = self.queues.get_mut(&next.queue)?;
         let waiter = queue.waiting.pop_front()?;
-        queue.seats_waiting -= waiter.seats;
+        queue.seats_waiting -= waiter.estimate.max_seats();
         queue.executing += 1;
-        queue.next_start += work(waiter.seats, ESTIMATED_DURATION);
+        queue.next_start += waiter.estimate.work(ESTIMATED_DURATION);
         queue.bound();
         self.waiting -= 1;
         self.served = next.queue;
@@ -189,22 +196,29 @@ impl FairQueues {
         let Some(queue) = self.queues.get_mut(&number) else { return false };
         let Some(at) = queue.waiting.iter().position(|it| it.id == id) else { return false };
         let Some(waiter) = queue.waiting.remove(at) else { return false };
-        queue.seats_waiting -= waiter.seats;
+        let seats = waiter.estimate.max_seats();
+        queue.seats_waiting -= seats;
         queue.bound();
         self.waiting -= 1;
-        self.seats -= waiter.seats;
+        self.seats -= seats;
         self.remove_if_idle(number);
         true
     }
 
-    /// Counts that a request of a queue was executed in this time.
-    pub(super) fn finish(&mut self, number: u32, seats: usize, duration: Duration) {
+    /// Counts that a request of a queue was executed in this time, before its final stage.
+    pub(super) fn finish(&mut self, number: u32, estimate: WorkEstimate, duration: Duration) {
         let Some(queue) = self.queues.get_mut(&number) else { return };
         queue.executing -= 1;
-        queue.next_start -= work(seats, ESTIMATED_DURATION - duration.as_secs_f64());
+        queue.next_start -=
+            estimate.work(ESTIMATED_DURATION) - estimate.work(duration.as_secs_f64());
         queue.bound();
-        self.seats -= seats;
+        self.seats -= estimate.max_seats();
         self.remove_if_idle(number);
+    }
+
+    /// The virtual times at which the next requests of the queues start, by queue.
+    pub(super) fn next_starts(&self) -> HashMap<u32, f64> {
+        self.queues.iter().map(|(number, queue)| (*number, queue.next_start)).collect()
     }
 
     fn remove_if_idle(&mut self, number: u32) {
@@ -235,11 +249,6 @@ impl Queue {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "numbers of seats are small")]
-fn work(seats: usize, seconds: f64) -> f64 {
-    seats as f64 * seconds
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,10 +263,11 @@ mod tests {
     #[test]
     fn a_queue_with_one_request_is_served_before_the_rest_of_a_full_queue() {
         let mut queues = FairQueues::new(Instant::now());
-        let _waiting: Vec<_> = (0..100).map(|id| queues.enqueue(1, id, 1)).collect();
+        let _waiting: Vec<_> =
+            (0..100).map(|id| queues.enqueue(1, id, WorkEstimate::of_seats(1))).collect();
         assert_eq!(dispatch(&mut queues), Some(0));
         assert_eq!(dispatch(&mut queues), Some(1));
-        let _other = queues.enqueue(2, 500, 1);
+        let _other = queues.enqueue(2, 500, WorkEstimate::of_seats(1));
         assert_eq!(dispatch(&mut queues), Some(500));
         assert_eq!(dispatch(&mut queues), Some(2));
     }
@@ -265,8 +275,10 @@ mod tests {
     #[test]
     fn queues_share_seats_and_not_requests() {
         let mut queues = FairQueues::new(Instant::now());
-        let _wide: Vec<_> = (0..10).map(|id| queues.enqueue(1, id, 10)).collect();
-        let _narrow: Vec<_> = (100..200).map(|id| queues.enqueue(2, id, 1)).collect();
+        let _wide: Vec<_> =
+            (0..10).map(|id| queues.enqueue(1, id, WorkEstimate::of_seats(10))).collect();
+        let _narrow: Vec<_> =
+            (100..200).map(|id| queues.enqueue(2, id, WorkEstimate::of_seats(1))).collect();
         let dispatched: Vec<u64> = (0..44).filter_map(|_| dispatch(&mut queues)).collect();
         let wide = dispatched.iter().filter(|it| **it < 100).count();
         assert_eq!(wide, 4, "a wide request counts like ten others: {dispatched:?}");
@@ -276,11 +288,13 @@ mod tests {
     fn requests_that_take_longer_than_estimated_delay_their_own_queue() {
         let start = Instant::now();
         let mut queues = FairQueues::new(start);
-        queues.start(1, 1);
-        let _a: Vec<_> = (0..3).map(|id| queues.enqueue(1, id, 1)).collect();
-        let _b: Vec<_> = (10..13).map(|id| queues.enqueue(2, id, 1)).collect();
+        queues.start(1, WorkEstimate::of_seats(1));
+        let _a: Vec<_> =
+            (0..3).map(|id| queues.enqueue(1, id, WorkEstimate::of_seats(1))).collect();
+        let _b: Vec<_> =
+            (10..13).map(|id| queues.enqueue(2, id, WorkEstimate::of_seats(1))).collect();
         queues.advance(start + Duration::from_millis(1), LIMIT);
-        queues.finish(1, 1, Duration::from_secs(1));
+        queues.finish(1, WorkEstimate::of_seats(1), Duration::from_secs(1));
         let dispatched: Vec<u64> = (0..6).filter_map(|_| dispatch(&mut queues)).collect();
         assert_eq!(dispatched, [10, 11, 12, 0, 1, 2]);
     }
@@ -289,12 +303,14 @@ mod tests {
     fn a_queue_that_was_idle_has_no_credit_before_one_that_waited() {
         let start = Instant::now();
         let mut queues = FairQueues::new(start);
-        let _a: Vec<_> = (0..100).map(|id| queues.enqueue(1, id, 1)).collect();
+        let _a: Vec<_> =
+            (0..100).map(|id| queues.enqueue(1, id, WorkEstimate::of_seats(1))).collect();
         for _ in 0..10 {
             dispatch(&mut queues);
         }
         queues.advance(start + Duration::from_secs(10), LIMIT);
-        let _b: Vec<_> = (500..600).map(|id| queues.enqueue(2, id, 1)).collect();
+        let _b: Vec<_> =
+            (500..600).map(|id| queues.enqueue(2, id, WorkEstimate::of_seats(1))).collect();
         let dispatched: Vec<u64> = (0..20).filter_map(|_| dispatch(&mut queues)).collect();
         assert!(dispatched.iter().all(|it| *it < 500), "{dispatched:?}");
     }
@@ -302,13 +318,13 @@ mod tests {
     #[test]
     fn a_removed_request_is_not_dispatched_and_empty_queues_are_removed() {
         let mut queues = FairQueues::new(Instant::now());
-        let _a = queues.enqueue(1, 1, 2);
-        let _b = queues.enqueue(1, 2, 3);
+        let _a = queues.enqueue(1, 1, WorkEstimate::of_seats(2));
+        let _b = queues.enqueue(1, 2, WorkEstimate::of_seats(3));
         assert!(queues.remove(1, 1));
         assert!(!queues.remove(1, 1));
         assert_eq!(dispatch(&mut queues), Some(2));
         assert!(!queues.remove(1, 2), "it is executed");
-        queues.finish(1, 3, Duration::ZERO);
+        queues.finish(1, WorkEstimate::of_seats(3), Duration::ZERO);
         assert_eq!((queues.waiting, queues.seats, queues.queues.len()), (0, 0, 0));
     }
 
@@ -319,7 +335,7 @@ mod tests {
         let mut waiting = Vec::new();
         for id in 0..60 {
             let queue = queues.choose(12345, queuing);
-            waiting.push(queues.enqueue(queue, id, 1));
+            waiting.push(queues.enqueue(queue, id, WorkEstimate::of_seats(1)));
         }
         assert_eq!(queues.queues.len(), 6);
         assert!(queues.queues.values().all(|it| it.waiting.len() == 10));

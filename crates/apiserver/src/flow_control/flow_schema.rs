@@ -113,16 +113,20 @@ impl FlowSchemaSpec {
 
     /// The hash of the flow of a request, which decides on its queues.
     pub(super) fn flow_hash(&self, name: &str, user: &User, info: &RequestInfo) -> u64 {
-        let distinguisher = match self.distinguisher_method {
+        let mut hasher = DefaultHasher::new();
+        (name, self.distinguisher(&user.name, info)).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// What distinguishes the flow of a request from others of the schema.
+    pub(super) fn distinguisher<'a>(&self, user: &'a str, info: &'a RequestInfo) -> &'a str {
+        match self.distinguisher_method {
             None => "",
-            Some(DistinguisherMethod::ByUser) => &user.name,
+            Some(DistinguisherMethod::ByUser) => user,
             Some(DistinguisherMethod::ByNamespace) => {
                 info.resource.as_ref().map_or("", |it| &it.namespace)
             }
-        };
-        let mut hasher = DefaultHasher::new();
-        (name, distinguisher).hash(&mut hasher);
-        hasher.finish()
+        }
     }
 }
 

@@ -8,6 +8,8 @@
 //! The configuration follows the stored objects ([`PriorityAndFairness::configure`]). The mandatory
 //! schemas and levels are in effect even if their objects are missing.
 
+mod dump;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,16 +19,20 @@ use http::HeaderValue;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::bootstrap_configuration::{CATCH_ALL, EXEMPT, flow_schemas, priority_levels};
-use super::fair_queues::Queuing;
+use super::fair_queues::{ESTIMATED_DURATION, Queuing};
 use super::flow_schema::FlowSchemaSpec;
+use super::level_requests::{LevelRequests, RecordedRequest};
 use super::priority_levels::{LevelId, LevelSeat, Limits, PriorityLevels, Refusal};
 use super::retry_after::RetryAfter;
 use super::seat_metrics::{SchemaMetrics, SeatMetrics};
+use super::work_estimate::WorkEstimate;
 use crate::auth::authentication::User;
 use crate::request::RequestInfo;
+use keel::Tasks;
 
 /// The longest time for which a request waits for its seat.
 const MAX_WAIT: Duration = Duration::from_mins(1);
@@ -119,6 +125,8 @@ pub(crate) struct PriorityAndFairness {
     /// The seats of all levels.
     seats: usize,
     started: Instant,
+    /// The tasks in which seats stay in use after the execution of a request.
+    tasks: Tasks,
     metrics: SeatMetrics,
     levels: Arc<PriorityLevels>,
     /// In the order in which they are tried. The last one is `catch-all`.
@@ -141,6 +149,12 @@ pub(crate) struct FlowSchema {
 }
 
 impl FlowSchema {
+    /// Counts a write whose event is sent to this many watches.
+    pub(crate) fn observe_watches(&self, watches: usize) {
+        let watches = u32::try_from(watches).unwrap_or(u32::MAX);
+        self.metrics.watch_counts.observe(f64::from(watches));
+    }
+
     /// The names of the schema and of its level, by which its metrics are labelled.
     fn series(&self) -> (&str, &str) {
         (&self.name, &self.spec.priority_level_configuration.name)
@@ -153,6 +167,7 @@ struct PriorityLevel {
     id: Option<LevelId>,
     limits: Limits,
     retry_after: Arc<Mutex<RetryAfter>>,
+    requests: Arc<LevelRequests>,
 }
 
 impl PriorityLevel {
@@ -187,9 +202,10 @@ pub(crate) struct TooManyRequests {
 
 impl PriorityAndFairness {
     /// The mandatory levels, with `seats` seats.
-    pub(super) fn new(seats: usize, registry: &mut Registry) -> Self {
+    pub(super) fn new(seats: usize, tasks: &Tasks, registry: &mut Registry) -> Self {
         let this = Self {
             seats,
+            tasks: tasks.clone(),
             started: Instant::now(),
             metrics: SeatMetrics::new(registry),
             levels: PriorityLevels::new(),
@@ -266,7 +282,8 @@ impl PriorityAndFairness {
                 None => Some(self.levels.add(limits)),
             };
             let retry_after = known.map(|it| Arc::clone(&it.retry_after)).unwrap_or_default();
-            (name.clone(), Arc::new(PriorityLevel { id, limits, retry_after }))
+            let requests = known.map(|it| Arc::clone(&it.requests)).unwrap_or_default();
+            (name.clone(), Arc::new(PriorityLevel { id, limits, retry_after, requests }))
         };
         shares().map(level).collect()
     }
@@ -312,37 +329,41 @@ impl PriorityAndFairness {
     }
 
     /// Waits for the seats of a request: at most a quarter of the time in which it must be answered.
-    /// `estimate` returns the number of seats; its argument is the maximum.
+    /// The argument of `estimate` is the maximum number of seats.
     pub(super) async fn take(
         &self,
         schema: &Arc<FlowSchema>,
         request: SeatRequest<'_>,
-        estimate: impl FnOnce(usize) -> usize,
+        estimate: impl FnOnce(usize) -> WorkEstimate,
     ) -> Result<FairSeat, TooManyRequests> {
         let Some(mut level) = schema.level.id else {
-            return Ok(FairSeat::new(schema, None, 1));
+            return Ok(self.exempt(schema, request));
         };
-        let seats = estimate(schema.level.max_seats());
+        let estimate = estimate(schema.level.max_seats());
         let taken = loop {
             let hash = || schema.spec.flow_hash(&schema.name, request.user, request.info);
-            match self.levels.take(level, seats, hash) {
+            match self.levels.take(level, estimate, hash) {
                 Some(taken) => break taken,
                 // The level was deleted after the request was classified.
                 None => match self.classify(request.user, request.info).level.id {
                     Some(id) => level = id,
-                    None => return Ok(FairSeat::new(schema, None, 1)),
+                    None => return Ok(self.exempt(schema, request)),
                 },
             }
         };
         let taken = match taken {
-            Ok(taken) if !taken.is_waiting() => {
-                let seat = taken.wait(request.arrival).await.ok();
-                schema.metrics.execute(0.0);
-                return Ok(FairSeat::new(schema, seat, seats));
-            }
             Ok(taken) => taken,
-            Err(refusal) => return Err(self.refuse(schema, refusal, Duration::ZERO)),
+            Err(refusal) => {
+                schema.level.requests.reject();
+                return Err(self.refuse(schema, refusal, Duration::ZERO));
+            }
         };
+        let recorded = schema.level.requests.add(schema, request, taken.queue(), estimate);
+        if !taken.is_waiting() {
+            let seat = taken.wait(request.arrival).await.ok();
+            schema.metrics.execute(0.0);
+            return Ok(FairSeat::new(schema, seat, recorded, estimate, &self.tasks));
+        }
         let limit = request.deadline.saturating_duration_since(request.arrival) / 4;
         let began = Instant::now();
         let waiting = Counted::new(&schema.metrics.waiting, 1);
@@ -351,10 +372,18 @@ impl PriorityAndFairness {
         match waited {
             Ok(seat) => {
                 schema.metrics.execute(began.elapsed().as_secs_f64());
-                Ok(FairSeat::new(schema, Some(seat), seats))
+                Ok(FairSeat::new(schema, Some(seat), recorded, estimate, &self.tasks))
             }
             Err(refusal) => Err(self.refuse(schema, refusal, began.elapsed())),
         }
+    }
+
+    /// The seat of a request of an exempt level.
+    fn exempt(&self, schema: &Arc<FlowSchema>, request: SeatRequest<'_>) -> FairSeat {
+        let estimate = WorkEstimate::of_seats(1);
+        let recorded = schema.level.requests.add(schema, request, None, estimate);
+        schema.metrics.dispatched.inc();
+        FairSeat::new(schema, None, recorded, estimate, &self.tasks)
     }
 
     fn refuse(&self, schema: &FlowSchema, refusal: Refusal, waited: Duration) -> TooManyRequests {
@@ -386,38 +415,78 @@ impl Drop for Counted {
     }
 }
 
-/// The seats of a request, released when it is dropped.
+/// The seats of a request. When this is dropped, the execution ends, and the seats are released after
+/// the additional latency of the request.
 #[derive(Debug)]
 pub(super) struct FairSeat {
+    /// None only while this is dropped.
+    held: Option<HeldSeat>,
+    tasks: Tasks,
+}
+
+/// Everything that is released with the seats.
+#[derive(Debug)]
+struct HeldSeat {
     /// None if the level is exempt.
     seat: Option<LevelSeat>,
+    _recorded: RecordedRequest,
     _executing: Counted,
     _seats: Counted,
 }
 
 impl FairSeat {
-    fn new(schema: &FlowSchema, seat: Option<LevelSeat>, seats: usize) -> Self {
-        if seat.is_none() {
-            schema.metrics.dispatched.inc();
-        }
-        Self {
+    fn new(
+        schema: &FlowSchema,
+        seat: Option<LevelSeat>,
+        mut recorded: RecordedRequest,
+        estimate: WorkEstimate,
+        tasks: &Tasks,
+    ) -> Self {
+        recorded.start();
+        let seats = i64::try_from(estimate.max_seats()).unwrap_or(i64::MAX);
+        let held = HeldSeat {
             seat,
+            _recorded: recorded,
             _executing: Counted::new(&schema.metrics.executing, 1),
-            _seats: Counted::new(&schema.metrics.seats, i64::try_from(seats).unwrap_or(i64::MAX)),
-        }
+            _seats: Counted::new(&schema.metrics.seats, seats),
+        };
+        Self { held: Some(held), tasks: tasks.clone() }
+    }
+
+    fn seat(&self) -> Option<&LevelSeat> {
+        self.held.as_ref().and_then(|it| it.seat.as_ref())
     }
 
     /// Releases the seats until [`FairSeat::resume`]; false if they are lent already, or there are
     /// none.
     pub(super) fn pause(&self) -> bool {
-        self.seat.as_ref().is_some_and(LevelSeat::pause)
+        self.seat().is_some_and(LevelSeat::pause)
     }
 
     /// Takes lent seats back.
     pub(super) fn resume(&self) {
-        if let Some(seat) = &self.seat {
+        if let Some(seat) = self.seat() {
             seat.resume();
         }
+    }
+}
+
+impl Drop for FairSeat {
+    fn drop(&mut self) {
+        let Some(mut held) = self.held.take() else { return };
+        let latency = held.seat.as_mut().map_or(Duration::ZERO, LevelSeat::end_execution);
+        // Without a runtime, the process ends.
+        if latency.is_zero() || self.tasks.is_stopping() || Handle::try_current().is_err() {
+            return;
+        }
+        let stopping = self.tasks.shutdown();
+        self.tasks.spawn("final-seats", async move {
+            tokio::select! {
+                () = tokio::time::sleep(latency) => {}
+                () = stopping => {}
+            }
+            drop(held);
+        });
     }
 }
 

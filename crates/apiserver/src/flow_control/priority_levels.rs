@@ -13,14 +13,16 @@
 //! Upstream computes the limits anew every ten seconds from the demand before. Here seats are lent when
 //! they are needed, with the same bounds, so that a burst needs not wait for the next computation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::fair_queues::{FairQueues, Queuing};
+use super::work_estimate::WorkEstimate;
 
 /// Identifies a level; a level that is created again has another one.
 pub(super) type LevelId = u64;
@@ -120,10 +122,11 @@ impl PriorityLevels {
     pub(super) fn take(
         self: &Arc<Self>,
         id: LevelId,
-        seats: usize,
+        estimate: WorkEstimate,
         hash: impl FnOnce() -> u64,
     ) -> Option<Result<Taken, Refusal>> {
         let now = Instant::now();
+        let seats = estimate.max_seats();
         let mut state = self.lock();
         let waiter = state.next_waiter;
         let may_start = state.levels.get(&id)?.queues.waiting() == 0 && state.has_seats(id, seats);
@@ -132,9 +135,10 @@ impl PriorityLevels {
             levels: Arc::clone(self),
             level: id,
             queue,
-            seats,
+            estimate,
             waiter,
             started: now,
+            executed: None,
             is_waiting,
             is_lent: AtomicBool::new(false),
         };
@@ -149,7 +153,7 @@ impl PriorityLevels {
         level.queues.advance(now, level.limits.nominal);
         let queue = level.queues.choose(hash(), queuing);
         if may_start {
-            level.queues.start(queue, seats);
+            level.queues.start(queue, estimate);
             level.in_use += seats;
             level.requests += 1;
             return Some(Ok(Taken { seat: seat(Some(queue), false), woken: None }));
@@ -157,13 +161,18 @@ impl PriorityLevels {
         if level.queues.length(queue) >= queuing.length_limit {
             return Some(Err(Refusal::QueueFull));
         }
-        let woken = level.queues.enqueue(queue, waiter, seats);
+        let woken = level.queues.enqueue(queue, waiter, estimate);
         level.requests += 1;
         state.next_waiter += 1;
         state.waiting += 1;
         // The head of the queues may need more seats than are free, and this request fewer.
         state.dispatch(now);
         Some(Ok(Taken { seat: seat(Some(queue), true), woken: Some(woken) }))
+    }
+
+    /// The virtual times at which the next requests of the queues of a level start, by queue.
+    pub(super) fn next_starts(&self, id: LevelId) -> HashMap<u32, f64> {
+        self.lock().levels.get(&id).map(|it| it.queues.next_starts()).unwrap_or_default()
     }
 
     #[cfg(test)]
@@ -232,7 +241,7 @@ impl State {
         let Some(level) = self.levels.get_mut(&id) else { return false };
         level.queues.advance(now, level.limits.nominal);
         let Some(waiter) = level.queues.dispatch(next) else { return false };
-        level.in_use += waiter.seats;
+        level.in_use += waiter.estimate.max_seats();
         self.waiting -= 1;
         // A request that is canceled at this moment releases its seats.
         let _ = waiter.wake.send(());
@@ -263,6 +272,11 @@ pub(super) struct Taken {
 }
 
 impl Taken {
+    /// The queue of the request, if its level has queues.
+    pub(super) fn queue(&self) -> Option<u32> {
+        self.seat.queue
+    }
+
     /// Whether the request has to wait.
     pub(super) fn is_waiting(&self) -> bool {
         self.woken.is_some()
@@ -287,23 +301,31 @@ pub(super) struct LevelSeat {
     levels: Arc<PriorityLevels>,
     level: LevelId,
     queue: Option<u32>,
-    seats: usize,
+    estimate: WorkEstimate,
     /// Identifies the request in its queue.
     waiter: u64,
     started: Instant,
+    /// The duration of the execution; None before the final stage.
+    executed: Option<Duration>,
     /// Whether the request may wait in its queue.
     is_waiting: bool,
     is_lent: AtomicBool,
 }
 
 impl LevelSeat {
+    /// Ends the execution; returns the time for which the seats stay in use.
+    pub(super) fn end_execution(&mut self) -> Duration {
+        self.executed = Some(self.started.elapsed());
+        self.estimate.additional_latency
+    }
+
     /// Releases the seats until [`LevelSeat::resume`]; false if they are lent already.
     pub(super) fn pause(&self) -> bool {
         let is_first = !self.is_lent.swap(true, Ordering::AcqRel);
         if is_first {
             let mut state = self.levels.lock();
             if let Some(level) = state.levels.get_mut(&self.level) {
-                level.in_use -= self.seats;
+                level.in_use -= self.estimate.max_seats();
             }
             state.dispatch(Instant::now());
         }
@@ -316,7 +338,7 @@ impl LevelSeat {
         if self.is_lent.swap(false, Ordering::AcqRel) {
             let mut state = self.levels.lock();
             if let Some(level) = state.levels.get_mut(&self.level) {
-                level.in_use += self.seats;
+                level.in_use += self.estimate.max_seats();
             }
         }
     }
@@ -333,13 +355,14 @@ impl Drop for LevelSeat {
             level.queues.advance(now, level.limits.nominal);
             was_waiting = self.is_waiting && level.queues.remove(queue, self.waiter);
             if !was_waiting {
-                level.queues.finish(queue, self.seats, now.duration_since(self.started));
+                let executed = self.executed.unwrap_or_else(|| now.duration_since(self.started));
+                level.queues.finish(queue, self.estimate, executed);
             }
         }
         if was_waiting {
             state.waiting -= 1;
         } else if !*self.is_lent.get_mut() {
-            level.in_use -= self.seats;
+            level.in_use -= self.estimate.max_seats();
         }
         state.remove_if_idle(self.level);
         state.dispatch(now);
@@ -361,7 +384,7 @@ mod tests {
     }
 
     fn take(levels: &Arc<PriorityLevels>, id: LevelId, seats: usize) -> Result<Taken, Refusal> {
-        levels.take(id, seats, || 7).unwrap()
+        levels.take(id, WorkEstimate::of_seats(seats), || 7).unwrap()
     }
 
     /// As many seats as the level gives at once, one by one.
@@ -495,6 +518,6 @@ mod tests {
         drop(seat);
         let limit = Instant::now() + Duration::from_secs(5);
         drop(waiting.wait(limit).now_or_never().unwrap().unwrap());
-        assert!(levels.take(a, 1, || 7).is_none());
+        assert!(levels.take(a, WorkEstimate::of_seats(1), || 7).is_none());
     }
 }

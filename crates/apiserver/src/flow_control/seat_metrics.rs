@@ -13,6 +13,9 @@ use crate::metrics::Counter;
 const WAIT_BUCKETS: [f64; 13] =
     [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
 
+/// Upstream: the buckets of `watch_count_samples`.
+const WATCH_COUNT_BUCKETS: [f64; 6] = [0.0, 1.0, 10.0, 100.0, 1000.0, 10_000.0];
+
 /// The reasons of refusals.
 const QUEUE_FULL: &str = "queue-full";
 const CONCURRENCY_LIMIT: &str = "concurrency-limit";
@@ -27,6 +30,7 @@ pub(super) struct SeatMetrics {
     executing: Family<SchemaLabels, Gauge>,
     seats: Family<SchemaLabels, Gauge>,
     waits: Family<WaitLabels, Histogram, fn() -> Histogram>,
+    watch_counts: Family<SchemaLabels, Histogram, fn() -> Histogram>,
     nominal: Family<LevelLabel, Gauge>,
     lower: Family<LevelLabel, Gauge>,
     upper: Family<LevelLabel, Gauge>,
@@ -43,6 +47,8 @@ pub(super) struct SchemaMetrics {
     pub executing: Gauge,
     /// The seats of the requests that are executed.
     pub seats: Gauge,
+    /// The numbers of watches that receive the events of writes.
+    pub watch_counts: Histogram,
     executed_waits: Histogram,
     refused_waits: Histogram,
     queue_full: Counter,
@@ -79,6 +85,7 @@ impl SeatMetrics {
     /// Registers the metrics.
     pub(super) fn new(registry: &mut Registry) -> Self {
         let waits: fn() -> Histogram = || Histogram::new(WAIT_BUCKETS);
+        let watch_counts: fn() -> Histogram = || Histogram::new(WATCH_COUNT_BUCKETS);
         let metrics = Self {
             dispatched: Family::default(),
             rejected: Family::default(),
@@ -86,6 +93,7 @@ impl SeatMetrics {
             executing: Family::default(),
             seats: Family::default(),
             waits: Family::new_with_constructor(waits),
+            watch_counts: Family::new_with_constructor(watch_counts),
             nominal: Family::default(),
             lower: Family::default(),
             upper: Family::default(),
@@ -120,6 +128,11 @@ impl SeatMetrics {
             "request_wait_duration_seconds",
             "Time that requests of limited priority levels waited before they were executed or refused",
             metrics.waits.clone(),
+        );
+        registry.register(
+            "watch_count_samples",
+            "Watches that receive the event of a write, by flow schema and priority level",
+            metrics.watch_counts.clone(),
         );
         registry.register(
             "nominal_limit_seats",
@@ -162,6 +175,7 @@ impl SeatMetrics {
             waiting: self.waiting.get_or_create_owned(&labels),
             executing: self.executing.get_or_create_owned(&labels),
             seats: self.seats.get_or_create_owned(&labels),
+            watch_counts: self.watch_counts.get_or_create_owned(&labels),
             executed_waits: waits("true"),
             refused_waits: waits("false"),
             queue_full: rejected(QUEUE_FULL),
@@ -184,6 +198,7 @@ impl SeatMetrics {
         }
         let labels = SchemaLabels { flow_schema, priority_level };
         self.dispatched.remove(&labels);
+        self.watch_counts.remove(&labels);
         for gauges in [&self.waiting, &self.executing, &self.seats] {
             gauges.remove(&labels);
         }

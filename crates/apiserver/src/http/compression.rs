@@ -21,6 +21,10 @@ const MIN_SIZE: usize = 128 << 10;
 /// The minimum size of a compressed chunk, except for the last one.
 const CHUNK: usize = 16 << 10;
 
+/// The maximum number of bytes that are compressed at once: a chunk is shared with a cache, but its
+/// compressed bytes are not, and must not be in memory before the client reads them.
+const MAX_INPUT: usize = 64 << 10;
+
 /// Whether the client accepts gzip.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     headers
@@ -57,13 +61,16 @@ pub(crate) fn compress(mut response: Response<Body>) -> Response<Body> {
 /// The gzip encoding of `chunks`.
 struct GzipChunks<I> {
     chunks: I,
+    /// The rest of a chunk of which the beginning is compressed.
+    rest: Bytes,
     /// None after the last chunk.
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
 impl<I: Iterator<Item = Bytes>> GzipChunks<I> {
     fn new(chunks: I) -> Self {
-        Self { chunks, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
+        let rest = Bytes::new();
+        Self { chunks, rest, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
     }
 }
 
@@ -72,8 +79,13 @@ impl<I: Iterator<Item = Bytes>> Iterator for GzipChunks<I> {
 
     fn next(&mut self) -> Option<Bytes> {
         let encoder = self.encoder.as_mut()?;
-        for chunk in self.chunks.by_ref() {
-            encoder.write_all(&chunk).expect("a write to memory does not fail");
+        loop {
+            if self.rest.is_empty() {
+                let Some(chunk) = self.chunks.next() else { break };
+                self.rest = chunk;
+            }
+            let input = self.rest.split_to(self.rest.len().min(MAX_INPUT));
+            encoder.write_all(&input).expect("a write to memory does not fail");
             // The encoder buffers input, and chunks below the minimum size are not worth a frame.
             if encoder.get_ref().len() >= CHUNK {
                 return Some(std::mem::take(encoder.get_mut()).into());
@@ -111,6 +123,20 @@ mod tests {
         GzDecoder::new(&bytes[..]).read_to_end(&mut text).unwrap();
         assert_eq!(text.len(), 1_000_000);
         assert!(text.iter().eq(PATTERN.iter().cycle().take(1_000_000)));
+    }
+
+    #[test]
+    fn a_large_chunk_is_compressed_while_it_is_read() {
+        // The numbers have no pattern that the compression would find.
+        let mut state = 1_u32;
+        let noise = std::iter::from_fn(|| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            Some(state.to_be_bytes()[0])
+        });
+        let chunk: Bytes = noise.take(1_000_000).collect();
+        let sizes = GzipChunks::new(std::iter::once(chunk)).map(|it| it.len());
+        let largest = sizes.max().unwrap();
+        assert!(largest < 2 * MAX_INPUT, "{largest}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::encryption::{Encryption, EncryptionMetrics};
+use crate::encryption::Encryption;
 use crate::plane::Plane;
 use crate::plane::health_checks::{CheckScope, NamedCheck};
 use keel::Tasks;
@@ -13,12 +13,7 @@ use keel::Tasks;
 const UNREADABLE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Starts the health check and the tasks of encryption at rest, if it is configured.
-pub(super) fn spawn(
-    plane: &Arc<Plane>,
-    encryption: Encryption,
-    metrics: EncryptionMetrics,
-    tasks: &Tasks,
-) {
+pub(super) fn spawn(plane: &Arc<Plane>, encryption: Encryption, tasks: &Tasks) {
     if let Some(check) = encryption.health_check() {
         let (name, scope) = ("kms-providers".to_owned(), CheckScope::Health);
         plane.health_checks.add(NamedCheck { name, scope, check: Arc::new(check) });
@@ -43,5 +38,5 @@ pub(super) fn spawn(
             () = stop => {}
         }
     });
-    tasks.spawn("encryption-configuration", encryption.follow_file(metrics));
+    tasks.spawn("encryption-configuration", encryption.follow_file());
 }

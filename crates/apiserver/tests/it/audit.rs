@@ -12,7 +12,7 @@ use http::Method;
 use crate::objects::{CONFIG_MAPS, config_map};
 use crate::webhook_server::{WebhookServer, answer, patched};
 use apiserver::audit::policy::Policy;
-use apiserver::audit::{AuditSettings, Delivery, LogSettings};
+use apiserver::audit::{AuditSettings, Delivery, LogFormat, LogSettings};
 use apiserver::auth::authentication::User;
 use apiserver::auth::authorization::{Attributes, Authorization, Authorizer, Rules};
 use apiserver::{Anonymous, AuthorizerConfig, Config};
@@ -78,8 +78,14 @@ fn policy(rules: &str) -> Arc<Policy> {
 
 fn settings(rules: &str, path: &Path) -> AuditSettings {
     let delivery = Delivery::of_log();
-    let log =
-        LogSettings { path: path.to_owned(), max_size: 0, max_backups: 0, max_age: 0, delivery };
+    let log = LogSettings {
+        path: path.to_owned(),
+        max_size: 0,
+        max_backups: 0,
+        max_age: 0,
+        format: LogFormat::Json,
+        delivery,
+    };
     AuditSettings { policy: policy(rules), log: Some(log), webhook: None }
 }
 

@@ -16,10 +16,13 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use prost::Message;
 use tokio::net::UnixStream;
+use tokio::time::Instant;
 
 use super::messages::{
     DecryptRequest, DecryptResponse, EncryptRequest, EncryptResponse, StatusRequest, StatusResponse,
 };
+use crate::encryption::config_file::KmsConfig;
+use crate::encryption::envelope_metrics::EnvelopeMetrics;
 use keel::Tasks;
 
 /// The limit on the size of a response; keys are much smaller.
@@ -30,21 +33,31 @@ const RETRY: Duration = Duration::from_millis(50);
 
 /// See the [module documentation](self).
 pub(super) struct KmsClient {
+    /// The name of the provider, in metrics.
+    provider: String,
     socket: PathBuf,
     timeout: Duration,
     tasks: Tasks,
+    metrics: EnvelopeMetrics,
     /// Not locked across an await.
     connection: Mutex<Option<SendRequest<Full<Bytes>>>>,
 }
 
 impl KmsClient {
-    /// A client of the plugin at `socket`. A name that begins with `@` is abstract.
-    pub(super) fn new(socket: &str, timeout: Duration, tasks: &Tasks) -> Self {
-        let socket = match socket.strip_prefix('@') {
+    /// A client of the plugin at a socket. A name that begins with `@` is abstract.
+    pub(super) fn new(config: &KmsConfig, tasks: &Tasks, metrics: &EnvelopeMetrics) -> Self {
+        let socket = match config.socket.strip_prefix('@') {
             Some(name) => PathBuf::from(format!("\0{name}")),
-            None => PathBuf::from(socket),
+            None => PathBuf::from(&config.socket),
         };
-        Self { socket, timeout, tasks: tasks.clone(), connection: Mutex::default() }
+        Self {
+            provider: config.name.clone(),
+            socket,
+            timeout: config.timeout,
+            tasks: tasks.clone(),
+            metrics: metrics.clone(),
+            connection: Mutex::default(),
+        }
     }
 
     /// The state of the plugin.
@@ -73,15 +86,19 @@ impl KmsClient {
         method: &str,
         message: &impl Message,
     ) -> Result<R, String> {
+        let began = Instant::now();
         let mut last_error = None;
         let call = self.call_without_timeout(method, message, &mut last_error);
-        match tokio::time::timeout(self.timeout, call).await {
+        let result = match tokio::time::timeout(self.timeout, call).await {
             Ok(result) => result,
             Err(_) => Err(match last_error {
                 Some(why) => rpc_error("Unavailable", &why),
                 None => rpc_error("DeadlineExceeded", "context deadline exceeded"),
             }),
-        }
+        };
+        let code = result.as_ref().err().map_or("OK", |it| it.code);
+        self.metrics.observe_call(&self.provider, method, code, began.elapsed());
+        result.map_err(|it| it.to_string())
     }
 
     async fn call_without_timeout<R: Message + Default>(
@@ -89,7 +106,7 @@ impl KmsClient {
         method: &str,
         message: &impl Message,
         last_error: &mut Option<String>,
-    ) -> Result<R, String> {
+    ) -> Result<R, RpcError> {
         let body = frame(message);
         loop {
             let mut sender = match self.connect().await {
@@ -155,8 +172,8 @@ fn frame(message: &impl Message) -> Bytes {
     body.freeze()
 }
 
-/// The message of a response, or its error in the form of Go's library.
-async fn read<R: Message + Default>(response: Response<Incoming>) -> Result<R, String> {
+/// The message of a response, or its error.
+async fn read<R: Message + Default>(response: Response<Incoming>) -> Result<R, RpcError> {
     let (parts, body) = response.into_parts();
     if parts.status != 200 {
         let why = format!("unexpected HTTP status code received from server: {}", parts.status);
@@ -178,7 +195,7 @@ async fn read<R: Message + Default>(response: Response<Incoming>) -> Result<R, S
 }
 
 /// The error in the headers or trailers of a response.
-fn check_status(headers: &HeaderMap) -> Result<(), String> {
+fn check_status(headers: &HeaderMap) -> Result<(), RpcError> {
     let text = |name: &str| headers.get(name).and_then(|it| it.to_str().ok());
     let Some(code) = text("grpc-status").filter(|it| *it != "0") else { return Ok(()) };
     let message = text("grpc-message").unwrap_or_default();
@@ -208,6 +225,14 @@ const CODES: [&str; 17] = [
     "Unauthenticated",
 ];
 
-fn rpc_error(code: &str, why: &str) -> String {
-    format!("rpc error: code = {code} desc = {why}")
+/// The error of a call, in the form of Go's library.
+#[derive(Debug, thiserror::Error)]
+#[error("rpc error: code = {code} desc = {why}")]
+struct RpcError {
+    code: &'static str,
+    why: String,
+}
+
+fn rpc_error(code: &'static str, why: &str) -> RpcError {
+    RpcError { code, why: why.to_owned() }
 }

@@ -10,12 +10,12 @@
 //! ```
 
 use std::sync::Arc;
-use std::vec;
 
 use bytes::Bytes;
 use http::Response;
 use serde::Serialize;
 
+use super::chunks::{CHUNK, ListChunks, MARGIN, WriteItem};
 use crate::cache::watch_cache::{Entry, Head};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::object_response;
@@ -30,17 +30,6 @@ use crate::storage::conversion::convert_locally;
 use machinery::{Object, Status, Value, codec, json};
 use types::Ordered;
 use types::resource::Shape;
-
-/// The approximate size of the chunks in which a list is sent.
-pub(crate) const CHUNK: usize = 64 << 10;
-
-/// The maximum total size of the objects that are read for one chunk: rows and metadata are much
-/// smaller than the objects that have to be decoded for them.
-const MAX_READ: usize = 256 << 10;
-
-/// The reserve of a chunk's capacity: the last item of most chunks exceeds the size by less than
-/// this.
-pub(crate) const MARGIN: usize = 4 << 10;
 
 /// Responds with a list. Entries of a kind with a conversion webhook are already in the version of
 /// the request.
@@ -68,74 +57,19 @@ pub(in crate::endpoints) fn write(
         encoded_items(cx, metadata, entries)?
     };
     text.capacity = estimate.min(CHUNK) + MARGIN;
+    text.encoded_items = Some(Arc::clone(&cx.plane.flow_control.encoded_items));
     let body =
         if estimate > CHUNK { Body::lazy(estimate, text) } else { Body::Chunks(text.collect()) };
     Ok(response::bytes(200, cx.accepted.media.content_type(), body.with_guard(memory)))
 }
 
-/// Appends an item, or its beginning; in the latter case the rest, which is shared with the cache,
-/// is returned.
-type WriteItem = Box<dyn Fn(&Entry, &mut Vec<u8>) -> Option<Bytes> + Send>;
-
-/// The chunks of a list in JSON or YAML.
-struct ListText {
-    /// The text before the items; None once it is sent.
-    head: Option<Vec<u8>>,
-    entries: vec::IntoIter<Arc<Entry>>,
-    append: WriteItem,
-    /// The rest of the last item, if only its beginning is sent.
-    rest: Option<Bytes>,
-    /// The separators before the first item and before every other item.
-    separators: [&'static str; 2],
-    /// The initial capacity of a chunk, sufficient for most.
-    capacity: usize,
-    /// The text after the items; None at the end.
-    tail: Option<Vec<u8>>,
-}
-
-impl Iterator for ListText {
-    type Item = Bytes;
-
-    fn next(&mut self) -> Option<Bytes> {
-        if let Some(rest) = self.rest.take() {
-            return Some(rest);
-        }
-        self.tail.as_ref()?;
-        let mut out = Vec::with_capacity(self.capacity);
-        let [mut separator, between] = self.separators;
-        match self.head.take() {
-            Some(head) => out.extend(head),
-            None => separator = between,
-        }
-        let mut read = 0;
-        for entry in self.entries.by_ref() {
-            read += entry.len();
-            out.extend_from_slice(separator.as_bytes());
-            separator = between;
-            self.rest = (self.append)(&entry, &mut out);
-            if self.rest.is_some() || out.len() >= CHUNK || read >= MAX_READ {
-                return Some(out.into());
-            }
-        }
-        out.extend(self.tail.take()?);
-        Some(out.into())
-    }
-}
-
 /// A list in JSON whose items are copied where they need no conversion.
-fn copied_items(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> ListText {
+fn copied_items(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> ListChunks {
     let (served, version) = (Arc::clone(&cx.scope.served), cx.scope.version);
     let append: WriteItem = Box::new(move |entry, out| write_item(&served, version, entry, out));
-    let (head, tail) = head_and_tail(cx, metadata);
-    ListText {
-        head: Some(head),
-        entries: entries.into_iter(),
-        append,
-        rest: None,
-        separators: ["", ","],
-        capacity: 0,
-        tail: Some(tail),
-    }
+    let mut chunks = ListChunks::new(head_and_tail(cx, metadata), entries, append);
+    chunks.separators = Style::Json.separators();
+    chunks
 }
 
 /// The text before and after the items of a list. The members of a list of custom resources are
@@ -200,7 +134,7 @@ fn encoded_items(
     cx: &RequestContext,
     metadata: &Value,
     entries: Vec<Arc<Entry>>,
-) -> Result<ListText, Status> {
+) -> Result<ListChunks, Status> {
     let (served, version) = (Arc::clone(&cx.scope.served), cx.scope.version);
     let is_empty = entries.is_empty();
     // Upstream: the items of an empty list of metadata are null.
@@ -248,21 +182,14 @@ fn encoded_items(
         }
     };
     let style = Style::of(cx.accepted);
-    let (head, tail) = style.split(member, document, is_empty);
+    let head_and_tail = style.split(member, document, is_empty);
     let append: WriteItem = Box::new(move |entry, out| {
         append(convert_locally(&served, version, entry.object()), style, out);
         None
     });
-    let separators = style.separators();
-    Ok(ListText {
-        head: Some(head),
-        entries: entries.into_iter(),
-        append,
-        rest: None,
-        separators,
-        capacity: 0,
-        tail: Some(tail),
-    })
+    let mut chunks = ListChunks::new(head_and_tail, entries, append);
+    chunks.separators = style.separators();
+    Ok(chunks)
 }
 
 /// The text format of a document, with the layout of list items.

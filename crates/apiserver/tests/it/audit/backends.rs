@@ -99,7 +99,7 @@ impl Receiver {
 
 fn batches(buffer_size: usize, max_size: usize, max_wait: Duration) -> Delivery {
     let batch = BatchSettings { buffer_size, max_size, max_wait, throttle: None };
-    Delivery { mode: Mode::Batch, batch }
+    Delivery { mode: Mode::Batch, batch, truncation: None }
 }
 
 fn blocking(mode: Mode) -> Delivery {

@@ -59,6 +59,21 @@ async fn a_plugin_encrypts_the_seed_and_decrypts_it_once_after_a_restart() {
     let plane = disk.start().await;
     assert_eq!(plane.read(&format!("{SECRETS}/c")).await["data"]["password"], NEEDLE);
     assert_eq!((plugin.calls("Encrypt"), plugin.calls("Decrypt")), (2, 1));
+    let metrics = plane.send(Method::GET, "/metrics", JSON, "").await.text().to_owned();
+    let method = |name: &str| {
+        format!(
+            "kms_operations_latency_seconds_count{{grpc_status_code=\"OK\",method_name=\"/v2.KeyManagementService/{name}\",provider_name=\"vault\"}} 1"
+        )
+    };
+    for expected in [
+        method("Encrypt"),
+        method("Decrypt"),
+        "dek_source_cache_size{provider_name=\"vault\"} 2".to_owned(),
+    ] {
+        let line = format!("apiserver_envelope_encryption_{expected}");
+        assert!(metrics.lines().any(|it| it == line), "{line}: {metrics}");
+    }
+    assert!(metrics.contains("key_id_hash_total{key_id_hash=\"sha256:"));
     // The key of the plugin is the same, so nothing is stale.
     assert!(!is_rewritten(&plane, &format!("{SECRETS}/a")).await);
     plane.stop().await.unwrap();

@@ -57,6 +57,10 @@ async fn an_invalid_file_changes_nothing_and_is_counted() {
     let plane = disk.start_with(&for_secrets(&[provider("aesgcm", &[key("key1", 1)])])).await;
     std::fs::write(disk.config_file(), "kind: Pod").unwrap();
     wait_for_reload(&plane, "failure").await;
+    let metrics = plane.send(Method::GET, "/metrics", JSON, "").await.text().to_owned();
+    let last = "apiserver_encryption_config_controller_automatic_reload_last_timestamp_seconds{status=\"failure\"} ";
+    let time = metrics.lines().find_map(|it| it.strip_prefix(last)).unwrap();
+    assert!(time.parse::<f64>().unwrap() > 0.0);
     plane.create(SECRETS, &secret("a")).await;
     assert_eq!(reloads(&plane, "success").await, 0);
     plane.stop().await.unwrap();

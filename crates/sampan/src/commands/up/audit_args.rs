@@ -9,7 +9,8 @@ use anyhow::{Context, Result, bail};
 use crate::duration_arg::parse_duration;
 use apiserver::audit::policy::Policy;
 use apiserver::audit::{
-    AuditSettings, BatchSettings, Delivery, LogSettings, Mode, Throttle, WebhookSettings,
+    AuditSettings, BatchSettings, Delivery, LogFormat, LogSettings, Mode, Throttle, Truncation,
+    WebhookSettings,
 };
 use apiserver::outbound::webhook_endpoint::WebhookEndpoint;
 
@@ -31,9 +32,12 @@ pub(crate) struct AuditArgs {
 #[derive(Debug, clap::Args)]
 #[allow(clippy::struct_field_names, reason = "the fields have the names of the flags")]
 struct AuditLogArgs {
-    /// File to which events are appended, one JSON object per line; `-` is the standard output
+    /// File to which events are appended, one per line; `-` is the standard output
     #[arg(long, value_name = "FILE", requires = "audit_policy_file")]
     audit_log_path: Option<PathBuf>,
+    /// Format of the lines: `json`, or `legacy`, which is text without objects
+    #[arg(long, value_name = "FORMAT", default_value = "json")]
+    audit_log_format: AuditLogFormat,
     /// Days for which rotated files are kept; 0 keeps them
     #[arg(long, value_name = "DAYS", default_value_t = 0)]
     audit_log_maxage: u64,
@@ -66,6 +70,16 @@ struct AuditLogArgs {
     /// Maximum number of batches at once after a pause
     #[arg(long, value_name = "N", default_value_t = 0)]
     audit_log_batch_throttle_burst: usize,
+    /// Whether events and batches that are too large are truncated
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = clap::ArgAction::Set)]
+    audit_log_truncate_enabled: bool,
+    /// Maximum size of a batch in bytes; a larger one is split
+    #[arg(long, value_name = "BYTES", default_value_t = 10_485_760)]
+    audit_log_truncate_max_batch_size: usize,
+    /// Maximum size of an event in bytes; a larger one loses its objects, and is dropped and counted
+    /// if it is still too large
+    #[arg(long, value_name = "BYTES", default_value_t = 102_400)]
+    audit_log_truncate_max_event_size: usize,
 }
 
 /// The flags of the webhook.
@@ -99,6 +113,23 @@ struct AuditWebhookArgs {
     /// Maximum number of batches at once after a pause
     #[arg(long, value_name = "N", default_value_t = 15)]
     audit_webhook_batch_throttle_burst: usize,
+    /// Whether events and batches that are too large are truncated
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = clap::ArgAction::Set)]
+    audit_webhook_truncate_enabled: bool,
+    /// Maximum size of a batch in bytes; a larger one is split
+    #[arg(long, value_name = "BYTES", default_value_t = 10_485_760)]
+    audit_webhook_truncate_max_batch_size: usize,
+    /// Maximum size of an event in bytes; a larger one loses its objects, and is dropped and counted
+    /// if it is still too large
+    #[arg(long, value_name = "BYTES", default_value_t = 102_400)]
+    audit_webhook_truncate_max_event_size: usize,
+}
+
+/// See [`LogFormat`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum AuditLogFormat {
+    Legacy,
+    Json,
 }
 
 /// See [`Mode`].
@@ -138,12 +169,22 @@ impl AuditLogArgs {
             max_wait: self.audit_log_batch_max_wait,
             throttle: self.audit_log_batch_throttle_enable.then_some(throttle),
         };
+        let limits = Truncation {
+            max_batch_size: self.audit_log_truncate_max_batch_size,
+            max_event_size: self.audit_log_truncate_max_event_size,
+        };
+        validate("log", limits)?;
+        let truncation = self.audit_log_truncate_enabled.then_some(limits);
         Ok(Some(LogSettings {
             path,
             max_size: self.audit_log_maxsize,
             max_backups: self.audit_log_maxbackup,
             max_age: self.audit_log_maxage,
-            delivery: delivery("log", self.audit_log_mode, batch)?,
+            format: match self.audit_log_format {
+                AuditLogFormat::Legacy => LogFormat::Legacy,
+                AuditLogFormat::Json => LogFormat::Json,
+            },
+            delivery: delivery("log", self.audit_log_mode, batch, truncation)?,
         }))
     }
 }
@@ -161,16 +202,42 @@ impl AuditWebhookArgs {
             max_wait: self.audit_webhook_batch_max_wait,
             throttle: self.audit_webhook_batch_throttle_enable.then_some(throttle),
         };
+        let limits = Truncation {
+            max_batch_size: self.audit_webhook_truncate_max_batch_size,
+            max_event_size: self.audit_webhook_truncate_max_event_size,
+        };
+        validate("webhook", limits)?;
+        let truncation = self.audit_webhook_truncate_enabled.then_some(limits);
         Ok(Some(WebhookSettings {
             endpoint: WebhookEndpoint::read(path).context("initializing audit webhook")?,
             initial_backoff: self.audit_webhook_initial_backoff,
-            delivery: delivery("webhook", self.audit_webhook_mode, batch)?,
+            delivery: delivery("webhook", self.audit_webhook_mode, batch, truncation)?,
         }))
     }
 }
 
+/// Upstream: the limits are validated even if they have no effect.
+fn validate(plugin: &str, limits: Truncation) -> Result<()> {
+    let Truncation { max_batch_size, max_event_size } = limits;
+    if max_event_size == 0 {
+        bail!("invalid audit truncate {plugin} max event size 0, must be a positive number");
+    }
+    if max_batch_size < max_event_size {
+        bail!(
+            "invalid audit truncate {plugin} max batch size {max_batch_size}, must be greater than \
+             max event size ({max_event_size})"
+        );
+    }
+    Ok(())
+}
+
 /// Upstream: `validateBackendBatchOptions`. The limits of batches count in the mode `batch` only.
-fn delivery(plugin: &str, mode: AuditMode, batch: BatchSettings) -> Result<Delivery> {
+fn delivery(
+    plugin: &str,
+    mode: AuditMode,
+    batch: BatchSettings,
+    truncation: Option<Truncation>,
+) -> Result<Delivery> {
     let mode = match mode {
         AuditMode::Batch => Mode::Batch,
         AuditMode::Blocking => Mode::Blocking,
@@ -193,7 +260,7 @@ fn delivery(plugin: &str, mode: AuditMode, batch: BatchSettings) -> Result<Deliv
             }
         }
     }
-    Ok(Delivery { mode, batch })
+    Ok(Delivery { mode, batch, truncation })
 }
 
 #[cfg(test)]
@@ -240,7 +307,13 @@ mod tests {
         let throttle = Some(Throttle { qps: 2.5, burst: 3 });
         let max_wait = Duration::from_secs(90);
         let batch = BatchSettings { buffer_size: 10_000, max_size: 50, max_wait, throttle };
-        assert_eq!(log.delivery, Delivery { mode: Mode::Batch, batch });
+        let batches = Delivery { mode: Mode::Batch, batch, truncation: None };
+        assert_eq!(log.delivery, batches);
+        let flags =
+            ["--audit-log-path=-", "--audit-log-format=legacy", "--audit-log-truncate-enabled"];
+        let log = settings(ALL, &flags).unwrap().unwrap().log.unwrap();
+        let limits = Truncation { max_batch_size: 10 << 20, max_event_size: 100 << 10 };
+        assert_eq!((log.format, log.delivery.truncation), (LogFormat::Legacy, Some(limits)));
         let args = Line::try_parse_from(["up"]).unwrap().args;
         assert!(args.settings().unwrap().is_none());
     }
@@ -259,6 +332,15 @@ mod tests {
             error(&[log, batch, "--audit-log-batch-throttle-enable"]),
             "invalid audit batch log throttle QPS 0, must be a positive number"
         );
+        assert_eq!(
+            error(&[log, "--audit-log-truncate-max-event-size=0"]),
+            "invalid audit truncate log max event size 0, must be a positive number"
+        );
+        assert_eq!(
+            error(&[log, "--audit-log-truncate-max-batch-size=9"]),
+            "invalid audit truncate log max batch size 9, must be greater than max event size (102400)"
+        );
+        assert!(error(&[log, "--audit-log-format=xml"]).contains("possible values"));
         assert!(error(&[log, "--audit-log-mode=fast"]).contains("possible values"));
         assert!(error(&["--audit-webhook-config-file=/no/such"]).contains("/no/such"));
         assert!(Line::try_parse_from(["up", log]).is_err(), "there is no policy");

@@ -10,7 +10,7 @@ use machinery::{Value, json};
 
 /// Sends `count` requests on one connection and waits for the heads of the responses, which are all
 /// successes. The bodies are not read.
-fn send_without_reading(mut raw: RawHttp2, block: &[u8], count: u32) -> RawHttp2 {
+pub(super) fn send_without_reading(mut raw: RawHttp2, block: &[u8], count: u32) -> RawHttp2 {
     let requests: Vec<u8> =
         streams(count).flat_map(|it| frame(HEADERS, END_STREAM | END_HEADERS, it, block)).collect();
     raw.send(&requests).unwrap();
