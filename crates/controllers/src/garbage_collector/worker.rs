@@ -12,6 +12,7 @@ use super::uid::Uid;
 use crate::api_requests::has_code;
 use crate::metadata::{Metadata, OwnerReference};
 use crate::resource_discovery::ApiResource;
+use machinery::names;
 use runtime::kube_client;
 
 /// The number of dependents that are orphaned at a time.
@@ -224,8 +225,14 @@ impl GarbageCollector {
             return Ok(OwnerState::Invalid);
         }
         let namespace = if resource.is_namespaced { namespace } else { "" };
-        let path = resource.object_path(namespace, &owner.name);
-        let found = requests::read(&self.client, &path).await?;
+        // A name may be any text. No object has one that is not a segment of a path, which could name
+        // a subresource: `n1/proxy/logs` of a node.
+        let found = if names::path_segment(&owner.name).is_empty() {
+            let path = resource.object_path(namespace, &owner.name);
+            requests::read(&self.client, &path).await?
+        } else {
+            None
+        };
         if let Some(found) = found.filter(|found| found.uid == owner.uid) {
             return Ok(OwnerState::Present(Box::new(found)));
         }

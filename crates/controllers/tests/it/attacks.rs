@@ -2,6 +2,9 @@
 //! namespace must not make them act on the objects of others. What Kubernetes allows is shown to be
 //! allowed.
 
+mod owners;
+mod targets;
+mod volumes;
 mod workloads;
 
 use crate::plane::Plane;
