@@ -105,14 +105,14 @@ impl GarbageCollector {
             match requests::delete(&self.client, target, version, propagation).await? {
                 Deletion::Accepted => return Ok(Outcome::Done),
                 Deletion::Gone => {
-                    self.change_graph(|graph, effects| graph.delete(uid, effects));
+                    self.forget(uid);
                     return Ok(Outcome::Done);
                 }
                 Deletion::Conflict => {}
             }
         }
         let Some(latest) = requests::read_target(&self.client, target).await? else {
-            self.change_graph(|graph, effects| graph.delete(uid, effects));
+            self.forget(uid);
             return Ok(Outcome::Done);
         };
         if latest.owner_references.is_empty() {
@@ -172,10 +172,19 @@ impl GarbageCollector {
         let client = &self.client;
         match requests::delete_with_owners_of(client, target, latest, propagation).await? {
             Deletion::Accepted => {}
-            Deletion::Gone => self.change_graph(|graph, effects| graph.delete(uid, effects)),
+            Deletion::Gone => self.forget(uid),
             Deletion::Conflict => return Ok(Outcome::Retry),
         }
         Ok(Outcome::Done)
+    }
+
+    /// Removes an object from the graph that the server does not have.
+    fn forget(&self, uid: Uid) {
+        self.change_graph(|graph, effects| {
+            if let Some(node) = graph.node(uid).map(Arc::clone) {
+                graph.delete(node.resource, uid, &node.key, effects);
+            }
+        });
     }
 
     /// Looks up the owners of an object.
@@ -274,8 +283,14 @@ impl GarbageCollector {
             let with_resource = |(uid, node): (Uid, &Arc<Node>)| {
                 (uid, Arc::clone(node), Arc::clone(graph.resource(node.resource)))
             };
-            let dependents: Vec<_> = graph.dependents(uid).map(with_resource).collect();
-            (Arc::clone(node), Arc::clone(graph.resource(node.resource)), dependents)
+            let resource = Arc::clone(graph.resource(node.resource));
+            // Those that name another owner of this uid are none: an aggregated server can serve
+            // objects with the uids of others.
+            let refers =
+                |(_, dependent): &(Uid, &Arc<Node>)| dependent.refers_to(uid, &resource, &node.key);
+            let dependents: Vec<_> =
+                graph.dependents(uid).filter(refers).map(with_resource).collect();
+            (Arc::clone(node), resource, dependents)
         };
         let owner_uid = [uid_text(uid, &node)];
         let mut patches = Vec::with_capacity(dependents.len());
