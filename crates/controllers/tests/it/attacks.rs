@@ -2,6 +2,7 @@
 //! namespace must not make them act on the objects of others. What Kubernetes allows is shown to be
 //! allowed.
 
+mod identities;
 mod owners;
 mod targets;
 mod volumes;
