@@ -21,7 +21,7 @@ use crate::metadata::{Metadata, OwnerReference};
 use crate::pod_control::PodOwner;
 use crate::selector_index::{ReadSelector, SelectorIndex};
 use machinery::selector::LabelSelector;
-use runtime::informer::{Indexer, Item, ObjectEvent, SharedInformer};
+use runtime::informer::{Indexer, Item, NoSuchIndex, ObjectEvent, SharedInformer};
 use runtime::{CONTROLLER_INDEX, Client, Failure, Lister, Mapper, Predicate, kube_client};
 
 /// The index of objects without a controller, by namespace.
@@ -85,6 +85,17 @@ pub(crate) fn is_orphan(item: &Item) -> bool {
 pub(crate) fn controller_of(item: &Item) -> Option<OwnerReference> {
     let owners = item.decode_metadata::<Vec<OwnerReference>>("ownerReferences");
     owners.ok().flatten()?.into_iter().find(|owner| owner.controller)
+}
+
+/// The objects that a workload controls. An object in another namespace is none of them, even if it
+/// names the uid of the workload: who writes there must not change what happens here.
+pub(crate) fn controlled_by<T: HasMetadata + DeserializeOwned>(
+    objects: &Lister<T>,
+    owner: &Metadata,
+) -> Result<Vec<Arc<T>>, NoSuchIndex> {
+    let mut owned = objects.shared_by_index(CONTROLLER_INDEX, &owner.uid)?.objects;
+    owned.retain(|object| object.metadata().namespace == owner.namespace);
+    Ok(owned)
 }
 
 /// Maps an object without a controller to the workloads whose `spec.selector` selects it.
@@ -176,7 +187,7 @@ impl<'a> Claimer<'a> {
     {
         let mut claimed = Vec::new();
         let mut changed = false;
-        let owned = objects.shared_by_index(CONTROLLER_INDEX, &self.owner.uid)?.objects;
+        let owned = controlled_by(objects, self.owner)?;
         let orphans = objects.shared_by_index(ORPHAN_INDEX, &self.owner.namespace)?.objects;
         for object in owned.into_iter().chain(orphans) {
             match claim(self.owner, self.selector, object.metadata()) {
@@ -194,7 +205,7 @@ impl<'a> Claimer<'a> {
             return Ok(claimed);
         }
         // The cache shows the changes.
-        let owned = objects.shared_by_index(CONTROLLER_INDEX, &self.owner.uid)?.objects;
+        let owned = controlled_by(objects, self.owner)?;
         let keeps = |it: &Arc<T>| claim(self.owner, self.selector, it.metadata()) == Claim::Keep;
         Ok(owned.into_iter().filter(keeps).collect())
     }

@@ -20,6 +20,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
+use crate::adoption;
 use crate::api_requests;
 use crate::api_requests::is_namespace_terminating;
 use crate::controller_context::ControllerContext;
@@ -29,7 +30,7 @@ use jobs::{CreatedJob, job_name};
 use keel::Clock;
 use machinery::PolicyRule;
 use runtime::recorder::{EventType, Recorder};
-use runtime::{Action, CONTROLLER_INDEX, Client, Controller, Failure, Lister, Request};
+use runtime::{Action, Client, Controller, Failure, Lister, Request};
 use schedule::{Due, MissedTimes, Timetable, Zones};
 use view::{CronJobStatus, CronJobView, JobReference, JobView};
 
@@ -88,7 +89,7 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
         // A change of the schedule concerns future times, not those since the last Job.
         return Ok(timetable.requeue(&cron_job, &cx.clock));
     }
-    let jobs = cx.jobs.shared_by_index(CONTROLLER_INDEX, &cron_job.metadata.uid)?.objects;
+    let jobs = adoption::controlled_by(&cx.jobs, &cron_job.metadata)?;
     let mut sync = Sync { cx: &cx, cron_job: &cron_job, jobs, status: cron_job.status.clone() };
     sync.clean_up().await;
     let result = sync.run().await;

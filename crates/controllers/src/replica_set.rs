@@ -31,9 +31,7 @@ use keel::Clock;
 use machinery::PolicyRule;
 use machinery::selector::LabelSelector;
 use runtime::kube_core::Resource;
-use runtime::{
-    Action, CONTROLLER_INDEX, Client, Controller, Failure, Lister, Request, kube_client,
-};
+use runtime::{Action, Client, Controller, Failure, Lister, Request, kube_client};
 use status::SetStatus;
 use view::SetView;
 
@@ -230,10 +228,15 @@ impl Context {
     /// The active pods of all sets with the same controller, such as those of one Deployment.
     fn pods_of_related_sets(&self, set: &SetView) -> Result<Vec<Arc<PodView>>, Failure> {
         let Some(controller) = set.metadata.controller() else { return Ok(Vec::new()) };
+        let owner = Metadata {
+            uid: controller.uid.clone(),
+            namespace: set.metadata.namespace.clone(),
+            ..Metadata::default()
+        };
         let mut pods = Vec::new();
-        for set in self.sets.indexer().by_index(CONTROLLER_INDEX, &controller.uid)? {
-            let listed = self.pods.shared_by_index(CONTROLLER_INDEX, set.uid())?;
-            pods.extend(listed.objects.into_iter().filter(|pod| pod.is_active()));
+        for set in adoption::controlled_by(&self.sets, &owner)? {
+            let owned = adoption::controlled_by(&self.pods, &set.metadata)?;
+            pods.extend(owned.into_iter().filter(|pod| pod.is_active()));
         }
         Ok(pods)
     }

@@ -89,7 +89,8 @@ impl ApiResource {
     }
 }
 
-fn escaped(segment: &str) -> Cow<'_, str> {
+/// A text as a segment of a path; a slash in it remains one.
+pub(crate) fn escaped(segment: &str) -> Cow<'_, str> {
     utf8_percent_encode(segment, ESCAPED_IN_SEGMENT).into()
 }
 

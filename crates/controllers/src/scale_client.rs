@@ -3,8 +3,9 @@
 use k8s_openapi::api::autoscaling::v1::Scale;
 
 use crate::api_requests;
+use crate::resource_discovery::escaped;
 use keel::Clock;
-use machinery::{GroupKind, GroupVersion, GroupVersionKind};
+use machinery::{GroupKind, GroupVersion, GroupVersionKind, names};
 use runtime::Client;
 use runtime::client::{Mapping, RestMapper, RestMapperError};
 use runtime::kube_client;
@@ -84,6 +85,10 @@ impl ScaleClient {
         name: &str,
     ) -> Result<Option<LocatedScale>, ScaleError> {
         let mapping = self.mapping(api_version, kind).await?;
+        // The name in a reference to an owner may be any text, also a path.
+        if !names::path_segment(name).is_empty() {
+            return Ok(None);
+        }
         let path = object_path(&mapping, namespace, name);
         match self.read(&format!("{path}/scale")).await {
             Ok(scale) => Ok(Some(scale)),
@@ -131,7 +136,7 @@ impl ScaleClient {
 /// namespace must not scale objects outside.
 pub(crate) fn object_path(mapping: &Mapping, namespace: &str, name: &str) -> String {
     let (root, resource) = (collection_path(&mapping.kind.group_version()), &mapping.resource);
-    format!("{root}/namespaces/{namespace}/{resource}/{name}")
+    format!("{root}/namespaces/{namespace}/{resource}/{}", escaped(name))
 }
 
 /// The path of a group and version.

@@ -118,7 +118,8 @@ fn account_name(item: &Item) -> Option<String> {
 
 async fn reconcile(request: Request, cx: Arc<State>) -> Result<Action, Failure> {
     let namespace = request.namespace();
-    let Some((account, secret)) = request.name().split_once('/') else {
+    // The name of an account in an annotation may be any text, that of a secret has no slash.
+    let Some((account, secret)) = request.name().rsplit_once('/') else {
         let index = format!("{namespace}/{}", request.name());
         for secret in cx.secrets.by_index(ACCOUNT_INDEX, &index)?.objects {
             cx.sync(&secret).await?;

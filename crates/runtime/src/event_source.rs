@@ -22,7 +22,8 @@ use keel::Tasks;
 use machinery::GroupVersion;
 
 /// The index of objects by the uid of their controller, which every cache of an
-/// [owned](crate::ControllerBuilder::owns) kind has.
+/// [owned](crate::ControllerBuilder::owns) kind has. A uid is what the object says: in another
+/// namespace than that of its owner, it is a false one, which the caller must not count.
 ///
 /// ```no_run
 /// # use {k8s_openapi::api::core::v1::Pod, runtime::{CONTROLLER_INDEX, Lister}};

@@ -84,7 +84,9 @@ impl Context {
         let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone());
         pods.retain(|pod| {
             let is_live = matches!(phase(pod).as_deref(), None | Some("Pending" | "Running"));
-            is_live && pod.metadata.deletion_timestamp.is_none()
+            // Who writes in another namespace can name the uid, too.
+            let is_here = pod.metadata.namespace == custom_pod.metadata.namespace;
+            is_live && is_here && pod.metadata.deletion_timestamp.is_none()
         });
         pods.sort_by_key(|pod| phase(pod).as_deref() != Some("Running"));
         Ok(pods)

@@ -44,10 +44,11 @@ pub(super) fn validate(attributes: &Attributes<'_>, request: &Object) -> Result<
     Ok(())
 }
 
-/// The organizations in the subject of a request in PEM.
+/// The organizations in the subject of a request in PEM; `None` if one of them cannot be read, which
+/// others may be able to.
 fn groups_of(pem: &[u8]) -> Option<Vec<String>> {
     let (_, pem) = x509_parser::pem::parse_x509_pem(pem).ok()?;
     let (_, request) = X509CertificationRequest::from_der(&pem.contents).ok()?;
     let subject = &request.certification_request_info.subject;
-    Some(subject.iter_organization().filter_map(|it| it.as_str().ok()).map(str::to_owned).collect())
+    subject.iter_organization().map(|it| it.as_str().ok().map(str::to_owned)).collect()
 }

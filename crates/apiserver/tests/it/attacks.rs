@@ -2,6 +2,9 @@
 //! read secrets without the right to. What Kubernetes allows is shown to be allowed.
 
 mod escalation;
+mod http2;
+mod http2_floods;
+mod http2_frames;
 mod identities;
 mod paths;
 mod raw_requests;

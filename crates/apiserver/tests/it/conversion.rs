@@ -9,8 +9,8 @@ use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, JSON_PATCH, MERGE_PATCH, TABLE};
 
-const V1: &str = "/apis/example.com/v1/namespaces/default/gates";
-const V2: &str = "/apis/example.com/v2/namespaces/default/gates";
+pub(crate) const V1: &str = "/apis/example.com/v1/namespaces/default/gates";
+pub(crate) const V2: &str = "/apis/example.com/v2/namespaces/default/gates";
 const CRD_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gates.example.com";
 const APPLY: &str = "application/apply-patch+yaml";
 
@@ -49,18 +49,18 @@ fn gates(conversion: &Value, storage: &str) -> Value {
 }
 
 /// A plane with the CRD of gates, stored in v1, and its conversion webhook.
-async fn start() -> (TestEnv, ConversionServer) {
+pub(crate) async fn start() -> (TestEnv, ConversionServer) {
     let (plane, webhook) = (TestEnv::start().await, ConversionServer::start().await);
     plane.install_crd(&gates(&webhook.conversion(&json!(["v1"])), "v1")).await;
     (plane, webhook)
 }
 
-fn v1(name: &str, endpoint: &str) -> Value {
+pub(crate) fn v1(name: &str, endpoint: &str) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Gate", "metadata": {"name": name},
         "spec": {"endpoint": endpoint}})
 }
 
-fn v2(name: &str, host: &str, port: u16) -> Value {
+pub(crate) fn v2(name: &str, host: &str, port: u16) -> Value {
     json!({"apiVersion": "example.com/v2", "kind": "Gate", "metadata": {"name": name},
         "spec": {"host": host, "port": port}})
 }
@@ -70,7 +70,7 @@ fn sizes(calls: &[ConversionCall]) -> Vec<usize> {
     calls.iter().map(|it| it.objects).collect()
 }
 
-fn names(list: &Value) -> Vec<&str> {
+pub(crate) fn names(list: &Value) -> Vec<&str> {
     let items = list["items"].as_array().unwrap();
     items.iter().map(|it| it["metadata"]["name"].as_str().unwrap()).collect()
 }

@@ -62,6 +62,16 @@ pub(crate) enum ConversionReply {
     Renamed,
     /// The objects of the request.
     Unconverted,
+    /// The converted objects, of which each has this JSON at this pointer.
+    Changed(&'static str, &'static str),
+    /// The converted objects, and one of them again.
+    ExtraObject,
+    /// The converted objects in the opposite order.
+    Reversed,
+    /// A list in a list, and so on.
+    Nested,
+    /// The HTTP status 307 with the address of the webhook.
+    Redirect,
 }
 
 impl ConversionServer {
@@ -119,12 +129,25 @@ async fn answer(state: Arc<ConversionServerState>, request: Request<Bytes>) -> R
         ConversionReply::InternalError => {
             return Response::builder().status(500).body("broken".into()).unwrap();
         }
+        ConversionReply::Nested => return Response::new(vec![b'['; 1 << 20].into()),
+        ConversionReply::Redirect => {
+            let response = Response::builder().status(307).header("location", "/convert?again");
+            return response.body(Bytes::new()).unwrap();
+        }
         _ => {}
     }
     let mut converted: Vec<Value> =
         objects.iter().map(|it| convert(it, &desired_api_version, reply)).collect();
-    if reply == ConversionReply::MissingObject {
-        converted.pop();
+    match reply {
+        ConversionReply::MissingObject => drop(converted.pop()),
+        ConversionReply::ExtraObject => converted.extend(converted.first().cloned()),
+        ConversionReply::Reversed => converted.reverse(),
+        ConversionReply::Changed(pointer, json) => {
+            for object in &mut converted {
+                set(object, pointer, json);
+            }
+        }
+        _ => {}
     }
     let uid = if reply == ConversionReply::OtherUid {
         "other".into()
@@ -138,6 +161,13 @@ async fn answer(state: Arc<ConversionServerState>, request: Request<Bytes>) -> R
     let review = json!({"apiVersion": api_version, "kind": "ConversionReview",
         "response": {"uid": uid, "result": result, "convertedObjects": converted}});
     Response::new(review.to_string().into())
+}
+
+/// Sets the field at a pointer, whose parent exists.
+fn set(object: &mut Value, pointer: &str, json: &str) {
+    let (parent, field) = pointer.rsplit_once('/').unwrap();
+    let parent = object.pointer_mut(parent).unwrap();
+    parent[field] = serde_json::from_str(json).unwrap();
 }
 
 fn convert(object: &Value, desired_api_version: &str, reply: ConversionReply) -> Value {

@@ -10,6 +10,7 @@ mod certificates;
 mod log;
 mod mute_proxy;
 mod webhook_server;
+mod conversion_lies;
 mod conversion_server;
 mod every_kind;
 mod crud;

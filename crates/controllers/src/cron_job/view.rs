@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::adoption::HasMetadata;
 use crate::metadata::Metadata;
 use crate::workload::Workload;
 
@@ -132,6 +133,12 @@ pub(super) struct JobView {
     /// The status.
     #[serde(default)]
     pub status: JobStatus,
+}
+
+impl HasMetadata for JobView {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
 }
 
 /// A part of a Job's status.

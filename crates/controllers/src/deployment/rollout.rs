@@ -8,7 +8,8 @@ use super::Context;
 use super::proportions;
 use super::replica_sets::ReplicaSets;
 use super::view::{DESIRED_REPLICAS, DeploymentView, SetView};
-use runtime::{CONTROLLER_INDEX, Failure};
+use crate::adoption;
+use runtime::Failure;
 
 /// Whether the Deployment was scaled since its sets were.
 pub(super) fn was_scaled(deployment: &DeploymentView, sets: &ReplicaSets) -> bool {
@@ -124,7 +125,7 @@ impl Context {
 
     fn has_old_pods(&self, sets: &ReplicaSets) -> Result<bool, Failure> {
         for set in sets.old() {
-            let pods = self.pods.shared_by_index(CONTROLLER_INDEX, &set.metadata.uid)?.objects;
+            let pods = adoption::controlled_by(&self.pods, &set.metadata)?;
             if set.status.replicas > 0 || pods.iter().any(|pod| !pod.is_finished()) {
                 return Ok(true);
             }

@@ -10,19 +10,14 @@ use super::uid::Uid;
 const CAPACITY: usize = 1000;
 
 /// Identifies an owner as a reference names it: by its uid and by a hash of its kind, name and namespace.
+/// The uid alone does not, since an aggregated server can serve objects with the uids of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct OwnerIdentity {
     uid: Uid,
-    /// 0 for an owner that exists under no name.
     coordinates: u64,
 }
 
 impl OwnerIdentity {
-    /// An owner whose deletion was observed: no reference to its uid is valid.
-    pub(super) fn deleted(uid: Uid) -> Self {
-        Self { uid, coordinates: 0 }
-    }
-
     /// An owner as a reference in `namespace` names it; the namespace is empty for cluster-scoped owners.
     pub(super) fn named(
         uid: Uid,
@@ -33,7 +28,7 @@ impl OwnerIdentity {
     ) -> Self {
         let mut hasher = DefaultHasher::new();
         (api_version, kind, namespace, name).hash(&mut hasher);
-        Self { uid, coordinates: hasher.finish().max(1) }
+        Self { uid, coordinates: hasher.finish() }
     }
 }
 
@@ -67,9 +62,7 @@ impl AbsentOwners {
         name: &str,
     ) -> bool {
         let named = |namespace| OwnerIdentity::named(uid, api_version, kind, namespace, name);
-        self.owners.contains(&OwnerIdentity::deleted(uid))
-            || self.owners.contains(&named(namespace))
-            || self.owners.contains(&named(""))
+        self.owners.contains(&named(namespace)) || self.owners.contains(&named(""))
     }
 }
 
@@ -82,20 +75,22 @@ mod tests {
         let (one, other) = (Uid::of("a"), Uid::of("b"));
         let mut absent = AbsentOwners::default();
         absent.insert(OwnerIdentity::named(one, "v1", "ConfigMap", "n", "x"));
-        absent.insert(OwnerIdentity::deleted(other));
+        absent.insert(OwnerIdentity::named(other, "v1", "Node", "", "x"));
         assert!(absent.contains(one, "v1", "ConfigMap", "n", "x"));
         assert!(!absent.contains(one, "v1", "ConfigMap", "m", "x"));
         assert!(!absent.contains(one, "v1", "Secret", "n", "x"));
-        assert!(absent.contains(other, "v1", "Secret", "m", "x"));
+        assert!(absent.contains(other, "v1", "Node", "m", "x"));
     }
 
     #[test]
     fn the_oldest_entries_are_dropped() {
         let mut absent = AbsentOwners::default();
         for number in 0..=CAPACITY {
-            absent.insert(OwnerIdentity::deleted(Uid::of(&number.to_string())));
+            let uid = Uid::of(&number.to_string());
+            absent.insert(OwnerIdentity::named(uid, "v1", "Pod", "n", "x"));
         }
         assert_eq!(absent.owners.len(), CAPACITY);
-        assert!(!absent.contains(Uid::of("0"), "v1", "Pod", "", "x"));
+        assert!(!absent.contains(Uid::of("0"), "v1", "Pod", "n", "x"));
+        assert!(absent.contains(Uid::of("1"), "v1", "Pod", "n", "x"));
     }
 }

@@ -19,6 +19,7 @@ use super::uid::Uid;
 use crate::resource_discovery::ApiResource;
 use node::{Dependents, NamespaceHash};
 pub(super) use node::{LiveObject, Mismatch, Node, OwnerCoordinates, Phase, ResourceId};
+use runtime::ObjectKey;
 
 /// A task of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -190,19 +191,32 @@ impl Graph {
             Phase::Existing | Phase::BeingDeleted => {}
             Phase::OrphaningDependents => effects.work.push(Work::Orphan(uid)),
             Phase::DeletingDependents => {
-                effects.work.extend(self.dependents(uid).map(|(uid, _)| Work::Delete(uid)));
+                self.queue_dependents(uid, effects);
                 effects.work.push(Work::Delete(uid));
             }
         }
     }
 
-    /// An object was deleted.
-    pub(super) fn delete(&mut self, uid: Uid, effects: &mut Effects) {
+    /// An object was deleted. Dependents that name it otherwise look it up before they are deleted.
+    pub(super) fn delete(
+        &mut self,
+        resource: ResourceId,
+        uid: Uid,
+        key: &ObjectKey,
+        effects: &mut Effects,
+    ) {
+        let ApiResource { api_version, kind, .. } = &**self.resource(resource);
+        let (namespace, name) = (key.namespace(), key.name());
+        let identity = OwnerIdentity::named(uid, api_version, kind, namespace, name);
         self.remove(uid, effects);
         if self.dependents.contains_key(&uid) {
-            self.absent.insert(OwnerIdentity::deleted(uid));
-            effects.work.extend(self.dependents(uid).map(|(uid, _)| Work::Delete(uid)));
+            self.absent.insert(identity);
+            self.queue_dependents(uid, effects);
         }
+    }
+
+    fn queue_dependents(&self, uid: Uid, effects: &mut Effects) {
+        effects.work.extend(self.dependents(uid).map(|(uid, _)| Work::Delete(uid)));
     }
 
     /// Deletes the objects of a resource that are not in a complete list.
@@ -217,7 +231,8 @@ impl Graph {
         }
         for uid in self.objects_of(resource) {
             if !listed.contains(&uid) {
-                self.delete(uid, effects);
+                self.remove(uid, effects);
+                self.queue_dependents(uid, effects);
             }
         }
     }

@@ -326,7 +326,9 @@ impl ReflectorStore<ObservedObject> for GraphStore {
                     Transaction::Add(object) | Transaction::Update(object) => {
                         graph.observe(self.resource, object, effects);
                     }
-                    Transaction::Delete(object) => graph.delete(object.uid, effects),
+                    Transaction::Delete(object) => {
+                        graph.delete(self.resource, object.uid, &object.key, effects);
+                    }
                 }
             }
         });

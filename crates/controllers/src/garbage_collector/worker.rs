@@ -12,6 +12,7 @@ use super::uid::Uid;
 use crate::api_requests::has_code;
 use crate::metadata::{Metadata, OwnerReference};
 use crate::resource_discovery::ApiResource;
+use machinery::names;
 use runtime::kube_client;
 
 /// The number of dependents that are orphaned at a time.
@@ -104,14 +105,14 @@ impl GarbageCollector {
             match requests::delete(&self.client, target, version, propagation).await? {
                 Deletion::Accepted => return Ok(Outcome::Done),
                 Deletion::Gone => {
-                    self.change_graph(|graph, effects| graph.delete(uid, effects));
+                    self.forget(uid);
                     return Ok(Outcome::Done);
                 }
                 Deletion::Conflict => {}
             }
         }
         let Some(latest) = requests::read_target(&self.client, target).await? else {
-            self.change_graph(|graph, effects| graph.delete(uid, effects));
+            self.forget(uid);
             return Ok(Outcome::Done);
         };
         if latest.owner_references.is_empty() {
@@ -171,10 +172,19 @@ impl GarbageCollector {
         let client = &self.client;
         match requests::delete_with_owners_of(client, target, latest, propagation).await? {
             Deletion::Accepted => {}
-            Deletion::Gone => self.change_graph(|graph, effects| graph.delete(uid, effects)),
+            Deletion::Gone => self.forget(uid),
             Deletion::Conflict => return Ok(Outcome::Retry),
         }
         Ok(Outcome::Done)
+    }
+
+    /// Removes an object from the graph that the server does not have.
+    fn forget(&self, uid: Uid) {
+        self.change_graph(|graph, effects| {
+            if let Some(node) = graph.node(uid).map(Arc::clone) {
+                graph.delete(node.resource, uid, &node.key, effects);
+            }
+        });
     }
 
     /// Looks up the owners of an object.
@@ -224,8 +234,14 @@ impl GarbageCollector {
             return Ok(OwnerState::Invalid);
         }
         let namespace = if resource.is_namespaced { namespace } else { "" };
-        let path = resource.object_path(namespace, &owner.name);
-        let found = requests::read(&self.client, &path).await?;
+        // A name may be any text. No object has one that is not a segment of a path, which could name
+        // a subresource: `n1/proxy/logs` of a node.
+        let found = if names::path_segment(&owner.name).is_empty() {
+            let path = resource.object_path(namespace, &owner.name);
+            requests::read(&self.client, &path).await?
+        } else {
+            None
+        };
         if let Some(found) = found.filter(|found| found.uid == owner.uid) {
             return Ok(OwnerState::Present(Box::new(found)));
         }
@@ -267,8 +283,14 @@ impl GarbageCollector {
             let with_resource = |(uid, node): (Uid, &Arc<Node>)| {
                 (uid, Arc::clone(node), Arc::clone(graph.resource(node.resource)))
             };
-            let dependents: Vec<_> = graph.dependents(uid).map(with_resource).collect();
-            (Arc::clone(node), Arc::clone(graph.resource(node.resource)), dependents)
+            let resource = Arc::clone(graph.resource(node.resource));
+            // Those that name another owner of this uid are none: an aggregated server can serve
+            // objects with the uids of others.
+            let refers =
+                |(_, dependent): &(Uid, &Arc<Node>)| dependent.refers_to(uid, &resource, &node.key);
+            let dependents: Vec<_> =
+                graph.dependents(uid).filter(refers).map(with_resource).collect();
+            (Arc::clone(node), resource, dependents)
         };
         let owner_uid = [uid_text(uid, &node)];
         let mut patches = Vec::with_capacity(dependents.len());

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::metric_samples::{Sample, Samples, milli_value};
 use crate::api_requests;
+use crate::resource_discovery::escaped;
 use crate::scale_client::ScaleClient;
 use crate::time::to_timestamp;
 use machinery::go_duration;
@@ -115,7 +116,7 @@ impl MetricsClient {
     ) -> Result<Samples, String> {
         let values = self
             .custom(
-                &format!("namespaces/{namespace}/pods/*/{metric}"),
+                &format!("namespaces/{namespace}/pods/*/{}", escaped(metric)),
                 Some(selector),
                 metric_selector,
             )
@@ -145,6 +146,7 @@ impl MetricsClient {
     ) -> Result<i64, String> {
         let failed = |error| format!("unable to fetch metrics from custom metrics API: {error}");
         let api_version = object.api_version.as_deref().unwrap_or("v1");
+        let (metric, name) = (escaped(metric), escaped(&object.name));
         let path = if object.kind == "Namespace" && api_version == "v1" {
             // Another namespace cannot be named.
             format!("namespaces/{namespace}/metrics/{metric}")
@@ -155,7 +157,7 @@ impl MetricsClient {
                 "" => mapping.resource,
                 group => format!("{}.{group}", mapping.resource),
             };
-            format!("namespaces/{namespace}/{resource}/{}/{metric}", object.name)
+            format!("namespaces/{namespace}/{resource}/{name}/{metric}")
         };
         let values = self.custom(&path, None, metric_selector).await?;
         match values.as_slice() {
@@ -176,7 +178,8 @@ impl MetricsClient {
     ) -> Result<Vec<i64>, String> {
         let selector = encoded(&selector.to_string());
         let path = format!(
-            "/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/{metric}?labelSelector={selector}"
+            "/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/{}?labelSelector={selector}",
+            escaped(metric)
         );
         let resource = format!("{metric}.external.metrics.k8s.io");
         let list: List<ExternalMetricValue> =

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVo
 
 use super::{Binder, Claim, PROVISIONED_BY, SIMULATED_PROVISIONER, Volume, annotation, matching};
 use crate::api_requests;
+use machinery::names;
 use runtime::recorder::EventType;
 use runtime::{Action, Failure, Request};
 
@@ -63,7 +64,9 @@ impl Binder {
             return Ok(Some(claim));
         }
         let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
-        if matches!(phase, Some("Released" | "Failed")) {
+        // A reference may have any text as namespace and name, also a path.
+        let is_valid = [namespace, name].iter().all(|it| names::dns1123_subdomain(it).is_empty());
+        if matches!(phase, Some("Released" | "Failed")) || !is_valid {
             return Ok(None);
         }
         let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}");

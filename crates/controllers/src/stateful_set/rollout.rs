@@ -16,9 +16,9 @@ use std::sync::Arc;
 use super::pod_writer::SetError;
 use super::view::{PodView, SetView};
 use super::{Context, Revisions, identity};
+use crate::adoption;
 use crate::pod_control::PodOwner;
 use crate::slow_start;
-use runtime::CONTROLLER_INDEX;
 
 /// See the [module documentation](self).
 pub(super) struct Rollout<'a> {
@@ -175,9 +175,7 @@ impl Rollout<'_> {
     async fn update_pods(&self) -> Result<(), SetError> {
         let max_unavailable = self.set.max_unavailable().map_err(SetError::Spec)?;
         // The cache shows what this step has created and deleted.
-        let uid = &self.set.metadata.uid;
-        let pods = self.cx.pods.shared_by_index(CONTROLLER_INDEX, uid)?;
-        let present = self.present(&pods.objects);
+        let present = self.present(&adoption::controlled_by(&self.cx.pods, &self.set.metadata)?);
         let missing = self.set.ordinals().len().saturating_sub(present.len());
         let unavailable = present.values().filter(|pod| self.is_unavailable(pod)).count();
         let mut budget = max_unavailable.saturating_sub(missing).saturating_sub(unavailable);

@@ -395,7 +395,7 @@ fn adopting_before_deletion(plane: &Plane, path: String, owner: &Value) -> Conne
         }
         let change = if is_labeled.swap(true, Relaxed) { &adoption } else { &label };
         let patch = Request::patch(&path).header("content-type", "application/merge-patch+json");
-        Interception::After(patch.body(change.clone().into_bytes().into()).unwrap())
+        Interception::After(Box::new(patch.body(change.clone().into_bytes().into()).unwrap()))
     })
 }
 

@@ -25,7 +25,7 @@ pub(crate) enum Interception {
     /// It is never answered.
     Unanswered,
     /// The server answers another one before it.
-    After(Request<Body>),
+    After(Box<Request<Body>>),
 }
 
 /// Connects controllers to a plane; `intercept` decides about each request.
@@ -76,7 +76,7 @@ impl<F: Fn(&Request<Body>) -> Interception> Service<Request<Body>> for Connectio
             Interception::After(first) => {
                 let mut client = self.client.clone();
                 Box::pin(async move {
-                    let code = client.call(first).await?.status();
+                    let code = client.call(*first).await?.status();
                     assert!(code.is_success(), "the request before another one: {code}");
                     client.call(request).await
                 })

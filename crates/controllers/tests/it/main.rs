@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
+mod attacks;
 mod certificates;
 mod endpoint_pods;
 mod endpoint_slices;

@@ -463,3 +463,29 @@ async fn the_example_in_the_documentation_works() {
     assert_eq!(pod["status"]["message"], "the stage ended web");
     plane.stop().await;
 }
+
+#[tokio::test]
+async fn the_texts_of_a_pod_in_a_template_lead_to_no_other_object() {
+    let plane = Plane::start(1, &["none"]).await;
+    install_crd(&plane).await;
+    // A template that does not quote what the user of a pod has written.
+    let template = "metadata:\n  annotations:\n    seen: {{ index .metadata.annotations `text` }}";
+    create_stage(
+        &plane,
+        "careless",
+        json!({"resourceRef": {"apiGroup": "v1", "kind": "Pod"},
+            "selector": {"matchLabels": {"play": "true"}},
+            "next": {"patches": [{"type": "merge", "root": "", "template": template}]}}),
+    )
+    .await;
+    plane.create_pod("victim", json!({}), json!({})).await;
+    let victim = plane.until_phase("victim", "Running").await;
+    let text = "x\n  name: victim\n  namespace: kube-system";
+    plane.create_pod("a", json!({"text": text}), json!({})).await;
+    plane.merge(&format!("{PODS}/a"), &json!({"metadata": {"labels": {"play": "true"}}})).await;
+    let list = plane.until(FAILURES, |_, list| !list["items"][0].is_null()).await;
+    assert_eq!(list["items"][0]["involvedObject"]["name"], "a");
+    assert_eq!(plane.read(&format!("{PODS}/victim")).await, victim);
+    assert_eq!(plane.get("/api/v1/namespaces/kube-system/pods/victim").await.0, 404);
+    plane.stop().await;
+}

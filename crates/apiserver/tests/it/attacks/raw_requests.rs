@@ -15,16 +15,16 @@ use machinery::json;
 use testenv::TestEnv;
 use tls::Trust;
 
-const SECRET_TEXT: &str = "Zm9yLWJvYi1vbmx5";
+pub(super) const SECRET_TEXT: &str = "Zm9yLWJvYi1vbmx5";
 
 /// The path of a secret that alice may not read.
-const SECRET: &str = "/api/v1/namespaces/default/secrets/a";
+pub(super) const SECRET: &str = "/api/v1/namespaces/default/secrets/a";
 
 /// The path of a config map that alice may read.
-const MAP: &str = "/api/v1/namespaces/default/configmaps/a";
+pub(super) const MAP: &str = "/api/v1/namespaces/default/configmaps/a";
 
 /// A plane that listens. `t-alice` may read the config maps of the namespace `default`.
-async fn listening() -> TestEnv {
+pub(super) async fn listening() -> TestEnv {
     let builder = TestEnv::builder().system_clock().listen().config(|config| {
         config.authorizers.push(AuthorizerConfig::Rbac);
         config.tokens =

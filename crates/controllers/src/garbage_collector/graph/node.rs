@@ -110,6 +110,21 @@ impl Node {
         self.owners.iter().filter(move |owner| owner.uid == uid)
     }
 
+    /// Whether a reference names this owner, in any version.
+    pub(in crate::garbage_collector) fn refers_to(
+        &self,
+        uid: Uid,
+        resource: &ApiResource,
+        owner: &ObjectKey,
+    ) -> bool {
+        let is_in_scope = owner.namespace().is_empty() || owner.namespace() == self.key.namespace();
+        let names_owner = |it: &OwnerCoordinates| {
+            let group = it.api_version.split_once('/').map_or("", |(group, _)| group);
+            group == resource.group && it.kind == resource.kind && it.name == owner.name()
+        };
+        is_in_scope && self.owners_with(uid).any(|it| names_owner(&it.coordinates))
+    }
+
     /// The owners, and whether the node blocks their deletion. An owner of several references is
     /// blocked if one of them blocks.
     pub(super) fn links(&self) -> Vec<(Uid, bool)> {

@@ -71,7 +71,8 @@ impl Fixture {
 
     fn delete(&mut self, name: &str) -> Vec<Work> {
         let mut effects = Effects::default();
-        self.graph.delete(Uid::of(name), &mut effects);
+        let key = ObjectKey::new("n", name);
+        self.graph.delete(self.resource, Uid::of(name), &key, &mut effects);
         effects.work
     }
 }
@@ -98,6 +99,25 @@ fn dependents_follow_a_deleted_owner() {
     assert_eq!(fixture.delete("child"), []);
     assert!(fixture.graph.dependents.is_empty() && fixture.graph.nodes.is_empty());
     assert!(fixture.graph.live.is_empty());
+}
+
+#[test]
+fn a_deleted_object_that_has_the_uid_of_an_owner_is_not_that_owner() {
+    let mut fixture = fixture();
+    fixture.observe("parent", None);
+    fixture.observe("child", owned_by(&[("parent", false)]));
+    let mut mirror = ApiResource::clone(fixture.graph.resource(fixture.resource));
+    (mirror.group, mirror.api_version) = ("mirror.io".to_owned(), "mirror.io/v1".to_owned());
+    let mirror = fixture.graph.add_resource(Arc::new(mirror));
+    let (mut effects, parent) = (Effects::default(), object("n", "parent", None));
+    let (uid, key) = (parent.uid, parent.key.clone());
+    fixture.graph.observe(mirror, parent, &mut effects);
+    fixture.graph.delete(mirror, uid, &key, &mut effects);
+    assert_eq!(effects.work, [Work::Delete(Uid::of("child"))], "it looks up its owner");
+    let node = fixture.graph.node(Uid::of("child")).unwrap();
+    assert!(!fixture.graph.are_owners_absent(node));
+    assert!(node.refers_to(uid, fixture.graph.resource(fixture.resource), &key));
+    assert!(!node.refers_to(uid, fixture.graph.resource(mirror), &key));
 }
 
 #[test]
