@@ -11,6 +11,7 @@
 mod https;
 mod http;
 mod plane;
+mod certificates;
 mod command_line;
 mod crash;
 mod hostile;
