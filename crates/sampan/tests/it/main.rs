@@ -14,6 +14,7 @@ mod plane;
 mod certificates;
 mod command_line;
 mod crash;
+mod encryption;
 mod hostile;
 mod kubectl;
 mod users;
