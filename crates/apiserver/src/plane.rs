@@ -51,6 +51,8 @@ pub(crate) struct Plane {
     pub authority: ArcSwap<Authority>,
     /// The certificates of the authority and its predecessors, which clients trust, in PEM.
     pub root_bundle: watch::Sender<String>,
+    /// The same certificates once the listener uses them.
+    pub served_bundle: watch::Sender<String>,
     /// The authorities whose client certificates are accepted, in PEM. They are replaced when their
     /// files change.
     pub client_authorities: ArcSwap<String>,

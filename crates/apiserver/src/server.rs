@@ -137,12 +137,14 @@ impl Server {
             advertised: address
                 .and_then(|it| kubernetes_endpoints::advertised(config.advertise_address, it)),
         };
+        // Kept until the tasks have stopped, which make requests.
+        let mut running = None;
         let started = Box::pin(async {
-            let chain = start_plane(&config, open_keys(&config)?, parts).await?;
+            let chain = running.insert(start_plane(&config, open_keys(&config)?, parts).await?);
             if let (Some(listener), Some(address)) = (listener, address) {
-                serve(&chain, &config, listener, address)?;
+                serve(chain, &config, listener, address)?;
             }
-            Ok::<_, Error>(chain)
+            Ok::<_, Error>(Arc::clone(chain))
         })
         .await;
         match started {
@@ -175,6 +177,12 @@ impl Server {
     /// The same certificates, and their changes.
     pub fn watch_authority(&self) -> watch::Receiver<String> {
         self.chain.plane.root_bundle.subscribe()
+    }
+
+    /// The same certificates once the listener uses them: from then on it accepts certificates of the
+    /// new authority.
+    pub fn watch_served_authority(&self) -> watch::Receiver<String> {
+        self.chain.plane.served_bundle.subscribe()
     }
 
     /// A client certificate of a member of `system:masters`.
@@ -386,6 +394,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
             client_certificates,
             request_header: config.request_header.clone(),
             root_bundle: watch::Sender::new(authority.bundle().to_owned()),
+            served_bundle: watch::Sender::new(authority.bundle().to_owned()),
             authority: ArcSwap::from_pointee(authority),
             flow_control,
             timeouts: config.timeouts,

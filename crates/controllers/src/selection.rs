@@ -5,8 +5,8 @@
 //!
 //! assert!(Selection::parse(&["none"]).is_ok());
 //! let unknown = Selection::parse(&["*", "-daemonsets"]).unwrap_err();
-//! let message = unknown.to_string();
-//! assert!(message.starts_with("there is no controller \"daemonsets\" (did you mean \"daemonset\"?)"));
+//! let message = "there is no controller \"daemonsets\": did you mean \"daemonset\"?";
+//! assert_eq!(unknown.to_string(), message);
 //! ```
 
 use crate::controller_table::{CONTROLLERS, ControllerDescriptor};
@@ -33,9 +33,11 @@ pub struct Selection {
 pub enum BadSelection {
     /// A name that no controller has.
     #[error(
-        "there is no controller {0:?}{suggestion}; the controllers are {names}",
-        suggestion = nearest(.0).map(|it| format!(" (did you mean {it:?}?)")).unwrap_or_default(),
-        names = all_names().join(", ")
+        "there is no controller {0:?}{suggestion}",
+        suggestion = match nearest(.0) {
+            Some(near) => format!(": did you mean {near:?}?"),
+            None => format!("; the controllers are {}", all_names().join(", ")),
+        }
     )]
     Unknown(String),
     /// Controllers are turned off, but none on.
@@ -163,15 +165,15 @@ mod tests {
         }
         assert!(Selection::parse(&["none", "-resourcequota"]).unwrap().is_empty());
         for (unknown, suggestion) in [
-            ("daemonsets", " (did you mean \"daemonset\"?)"),
-            ("-resource-quota", " (did you mean \"resourcequota\"?)"),
-            ("nosuch", ""),
+            ("daemonsets", ": did you mean \"daemonset\"?"),
+            ("-resource-quota", ": did you mean \"resourcequota\"?"),
         ] {
             let name = unknown.trim_start_matches('-');
-            let start =
-                format!("there is no controller {name:?}{suggestion}; the controllers are ");
-            assert!(error(&[unknown]).starts_with(&start), "{}", error(&[unknown]));
+            let expect = format!("there is no controller {name:?}{suggestion}");
+            assert_eq!(error(&[unknown]), expect);
         }
+        let start = "there is no controller \"nosuch\"; the controllers are certificatesigning";
+        assert!(error(&["nosuch"]).starts_with(start), "{}", error(&["nosuch"]));
         assert!(!Selection::parse(&["job", "-daemonset"]).unwrap().includes("daemonset"));
     }
 }

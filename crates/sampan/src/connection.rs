@@ -8,6 +8,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use kube_client::{Client, Error};
 
 use crate::kubeconfig;
+use apiserver::certificates::is_issued_by_a_plane;
 use client::config::{Config, Kubeconfig, from_kubeconfig};
 use client::connect;
 use keel::Clock;
@@ -50,6 +51,8 @@ pub(crate) struct Connection {
     pub cluster: Value,
     /// The namespace of the context.
     pub namespace: String,
+    /// The name of the context.
+    context: String,
     config: Config,
     clock: Clock,
 }
@@ -96,11 +99,41 @@ impl ConnectionArgs {
         let client = connect(config.clone(), clock)?;
         let namespace = config.default_namespace.clone();
         let clock = clock.clone();
-        Ok(Connection { client, path, cluster_name, cluster, namespace, config, clock })
+        let context = name;
+        Ok(Connection { client, path, cluster_name, cluster, namespace, context, config, clock })
+    }
+
+    /// Connects and runs a command, whose error names the server if that cannot be reached.
+    pub(crate) async fn run<T>(
+        &self,
+        clock: &Clock,
+        command: impl AsyncFnOnce(&Connection) -> Result<T>,
+    ) -> Result<T> {
+        let connection = self.connect(clock).await?;
+        command(&connection).await.map_err(|error| connection.name_server(error))
     }
 }
 
 impl Connection {
+    /// Names the server in the error of a request without a response. Other errors stay.
+    fn name_server(&self, error: anyhow::Error) -> anyhow::Error {
+        let unreachable = match error.downcast::<Unreachable>() {
+            Ok(unreachable) => unreachable,
+            Err(other) => return other,
+        };
+        let server = self.cluster["server"].as_str().unwrap_or_default();
+        let data = self.cluster["certificate-authority-data"].as_str().unwrap_or_default();
+        let authority = BASE64_STANDARD.decode(data).ok().and_then(|it| String::from_utf8(it).ok());
+        let question = if authority.is_some_and(|it| is_issued_by_a_plane(&it)) {
+            "is the plane running? start it with `sampan up`"
+        } else {
+            "is the cluster running?"
+        };
+        let context = &self.context;
+        anyhow::Error::from(unreachable.0)
+            .context(format!("cannot reach {server} (context {context}): {question}"))
+    }
+
     /// A client that acts as another user; the connection's own client without arguments.
     pub(crate) fn acting_as(&self, args: &ImpersonationArgs) -> Result<Client> {
         if args.user.is_none() {
@@ -115,6 +148,16 @@ impl Connection {
     }
 }
 
+/// A request without a response.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot reach the server of the context")]
+struct Unreachable(#[source] Error);
+
+/// A request that the user may not make, in the words of the server.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Forbidden(String);
+
 /// The error of a request in the words of the server, or with its causes if there was no response.
 pub(crate) fn explain(error: Error) -> anyhow::Error {
     match error {
@@ -123,9 +166,15 @@ pub(crate) fn explain(error: Error) -> anyhow::Error {
              another cluster ({})",
             status.message
         ),
+        Error::Api(status) if status.code == 403 => Forbidden(status.message.clone()).into(),
         Error::Api(status) => anyhow!("{}", status.message),
-        other => anyhow::Error::from(other).context("cannot reach the server of the context"),
+        other => Unreachable(other).into(),
     }
+}
+
+/// Says which rights a command needs, if it has failed for want of one.
+pub(crate) fn with_rights(error: anyhow::Error, needed: &'static str) -> anyhow::Error {
+    if error.is::<Forbidden>() { error.context(needed) } else { error }
 }
 
 /// The name of the user of a client, by the server, with its groups and further attributes.

@@ -21,7 +21,8 @@ use machinery::{Map, Value};
 
 pub(crate) use merge::{Entry, Merged, merge_into};
 pub(crate) use people::{
-    CertificateInfo, PersonEntry, RemovedPerson, add_person, context_name, people, remove_person,
+    CertificateInfo, OutputError, PersonEntry, RemovedPerson, add_person, check_person,
+    context_name, people, remove_person,
 };
 
 /// The address of a server and the credentials for it, with the content of all files.

@@ -163,6 +163,11 @@ pub(super) struct ValueCodec {
 }
 
 impl ValueCodec {
+    /// The resources of the server.
+    pub(super) fn prefixes(&self) -> &StoragePrefixes {
+        &self.prefixes
+    }
+
     pub(super) fn new(prefixes: StoragePrefixes, transformers: Transformers) -> Self {
         Self { prefixes, transformers: ArcSwap::from_pointee(transformers) }
     }

@@ -67,17 +67,18 @@ impl Encryption {
             changed: watch::Sender::new(()),
             metrics: EnvelopeMetrics::new(clock),
         };
+        let prefixes = StoragePrefixes::new(builtin);
         let (transformers, loaded) = match settings {
             None => (Transformers::default(), Vec::new()),
             Some(settings) => {
                 let bytes = config_file::read(&settings.path)?;
-                (load(settings, &bytes, &services)?, hash(&bytes))
+                (load(settings, &bytes, &prefixes, &services)?, hash(&bytes))
             }
         };
         for plugin in &transformers.plugins {
             plugin.update_status().await;
         }
-        let codec = Arc::new(ValueCodec::new(StoragePrefixes::new(builtin), transformers));
+        let codec = Arc::new(ValueCodec::new(prefixes, transformers));
         let reloads = ReloadMetrics::default();
         Ok(Self { settings: settings.cloned(), codec, services, loaded, reloads })
     }
@@ -128,7 +129,7 @@ impl Encryption {
                 self.reloads.count(false, clock);
                 continue;
             };
-            let result = match load(settings, &bytes, &self.services) {
+            let result = match load(settings, &bytes, self.codec.prefixes(), &self.services) {
                 Ok(transformers) => self.replace(transformers).await,
                 Err(error) => {
                     self.reloads.count(false, clock);
@@ -164,11 +165,19 @@ impl Encryption {
 fn load(
     settings: &EncryptionSettings,
     bytes: &[u8],
+    prefixes: &StoragePrefixes,
     services: &Services,
 ) -> Result<Transformers, Error> {
     let invalid = |why| Error::Invalid { path: settings.path.clone(), why };
     let rules = config_file::parse(bytes).map_err(invalid)?;
     config_file::warn_about_mode(&settings.path);
+    for resource in rules.iter().flat_map(|it| &it.resources).filter(|it| prefixes.lacks(it)) {
+        tracing::warn!(
+            %resource,
+            path = %settings.path.display(),
+            "a rule of encryption at rest names a resource that its API group does not have: correct it"
+        );
+    }
     let plugin = |config| KmsProvider::start(config, services);
     Transformers::new(rules, plugin).map_err(invalid)
 }

@@ -18,6 +18,13 @@ impl StoragePrefixes {
         Self(builtin.iter().map(named).collect())
     }
 
+    /// Whether a built-in group has no such plural. Those of other groups may be custom resources.
+    pub(super) fn lacks(&self, wanted: &GroupResource) -> bool {
+        let GroupResource { group, resource } = wanted;
+        let mut of_group = self.0.values().filter(|it| it.group == *group).peekable();
+        resource != "*" && of_group.peek().is_some() && of_group.all(|it| it.resource != *resource)
+    }
+
     /// The group and the plural of the objects at `key`: those of a built-in resource with this
     /// prefix, or of the custom resource in `/registry/<group>/<plural>/…`.
     pub(super) fn resource_of<'a>(&'a self, key: &'a str) -> Option<(&'a str, &'a str)> {
@@ -37,6 +44,23 @@ impl StoragePrefixes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_plurals_of_built_in_groups_are_known() {
+        let prefixes = StoragePrefixes::new(&kinds::table::builtin());
+        for (group, plural, lacks) in [
+            ("", "secrets", false),
+            ("", "secretz", true),
+            ("", "*", false),
+            ("apps", "deployments", false),
+            ("apps", "secrets", true),
+            ("*", "*", false),
+            ("example.com", "things", false),
+        ] {
+            let wanted = GroupResource::new(group, plural);
+            assert_eq!(prefixes.lacks(&wanted), lacks, "{wanted}");
+        }
+    }
 
     #[test]
     fn keys_belong_to_the_resource_of_their_prefix() {

@@ -49,8 +49,10 @@ pub(super) async fn run(plane: Arc<Plane>, files: Option<(AuthorityFiles, String
             match blocking(|| files.open(now)) {
                 Ok(Opened { authority, content }) => {
                     tracing::info!("the certificate authority was replaced");
-                    plane.root_bundle.send_replace(authority.bundle().to_owned());
+                    let bundle = authority.bundle().to_owned();
                     plane.authority.store(Arc::new(authority));
+                    // Last: whoever sees the new bundle gets certificates of the new authority.
+                    plane.root_bundle.send_replace(bundle);
                     // Not what was read before: the files may have been replaced in between.
                     followed.settle(content);
                 }

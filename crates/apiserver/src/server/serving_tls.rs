@@ -42,6 +42,8 @@ pub(super) struct ServingTls {
     /// The addresses of the certificates that the plane issues.
     addresses: Vec<IpAddr>,
     issued: Option<Issued>,
+    /// The bundle of the plane's authority in the last content.
+    own_bundle: String,
 }
 
 /// A serving certificate that the plane has issued.
@@ -70,7 +72,15 @@ impl ServingTls {
             clock: plane.storage.clock.clone(),
         };
         let (plane, clients) = (Arc::clone(plane), config.client_authorities.clone());
-        Self { plane, parameters, clients, names, addresses, issued: None }
+        Self {
+            plane,
+            parameters,
+            clients,
+            names,
+            addresses,
+            issued: None,
+            own_bundle: String::new(),
+        }
     }
 
     /// Reads the files, and starts the task that follows them.
@@ -94,6 +104,11 @@ impl ServingTls {
                 Ok(config) => {
                     plane.client_authorities.store(Arc::new(content.clients.clone()));
                     current.store(Arc::new(config));
+                    plane.served_bundle.send_if_modified(|served| {
+                        let is_new = *served != self.own_bundle;
+                        served.clone_from(&self.own_bundle);
+                        is_new
+                    });
                     followed.settle(content);
                     tracing::info!("new connections have new certificates or authorities");
                 }
@@ -128,6 +143,7 @@ impl ServingTls {
             named.insert(0, (self.issue(None)?, vec![LOOPBACK_NAME.to_owned()]));
         }
         let own = self.plane.authority.load();
+        own.bundle().clone_into(&mut self.own_bundle);
         let clients = self.clients.reread()?.with_own(own.bundle());
         let proxies = match &self.parameters.request_header {
             Some(settings) => settings.authorities.reread()?.bundle().to_owned(),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::commands::up::default_data_dir;
 use crate::output::{print_line, print_note};
@@ -38,19 +38,26 @@ struct RotateArgs {
 /// Replaces the files of the authority.
 pub(crate) fn run(args: &CertsArgs) -> Result<()> {
     let CertsCommand::Rotate(args) = &args.command;
-    let directory = match &args.data_dir {
+    let data_dir = match &args.data_dir {
         Some(directory) => directory.clone(),
         None => default_data_dir()?,
     };
-    let directory = directory.join("pki");
+    let directory = data_dir.join("pki");
+    if directory.join("ca.crt").try_exists().is_ok_and(|exists| !exists) {
+        bail!(
+            "there is no plane in {} yet: `sampan up` makes one, or name another directory with \
+             --data-dir",
+            data_dir.display()
+        );
+    }
     AuthorityFiles::new(&directory)
         .rotate(Clock::system().now())
         .context("name the data directory of a plane with --data-dir")?;
     print_line(&format!("new certificate authority in {}", directory.display()))?;
-    print_note("a running plane uses it within seconds");
+    print_note("a running plane uses it within seconds, and writes its kubeconfig again");
     print_note(&format!(
         "the old authority stays trusted: to end that, remove all certificates but the first from \
-         {}",
+         {}; users of `sampan user add` then need `sampan user add NAME` again",
         directory.join("ca.crt").display()
     ));
     Ok(())

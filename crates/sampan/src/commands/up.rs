@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
 use crate::kubeconfig::{self, Entry, Merged};
@@ -76,7 +77,7 @@ pub(crate) struct UpArgs {
         long,
         value_name = "N",
         default_value_t = 1,
-        value_parser = clap::value_parser!(u16).range(..=10_000),
+        value_parser = parse_nodes,
         allow_negative_numbers = true
     )]
     nodes: u16,
@@ -96,7 +97,7 @@ pub(crate) struct UpArgs {
     /// Limit of the size of all objects together; at the limit, objects can be deleted, and updated
     /// without growing. In memory they take up to six times as much [default: a sixth of the memory
     /// available to the program]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, allow_negative_numbers = true)]
     quota_backend_bytes: Option<usize>,
     #[command(flatten)]
     tls: TlsArgs,
@@ -151,6 +152,7 @@ pub(crate) struct UpArgs {
 pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
     reject_unsupported(&args)?;
     let selection = Selection::parse(&args.controllers)?;
+    let has_controllers = !selection.is_empty();
     let mut signals = StopSignals::listen()?;
     let config = config(&args)?;
     let data_dir = match &config.store {
@@ -166,18 +168,54 @@ pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
     let cluster = Cluster::start(config)
         .await
         .map_err(|error| start_error::explain(error, data_dir.as_deref()))?;
-    let announced = announce(&args, cluster.server(), started);
-    if announced.is_ok() {
-        signals.recv().await;
+    let authority = cluster.server().watch_served_authority();
+    let announced = announce(&args, cluster.server(), has_controllers, started);
+    if let Ok(access) = &announced {
+        tokio::select! {
+            () = signals.recv() => {}
+            () = access.follow(&args, cluster.server(), authority) => {}
+        }
         print_note("stopping");
     }
     // The store must be closed also if the announcement failed.
     let stopped = cluster.stop().await.context("some tasks did not stop in time");
-    announced.and(stopped)
+    announced.map(drop).and(stopped)
+}
+
+/// How the plane is reached.
+struct Access {
+    url: String,
+    /// The kubeconfig.
+    path: PathBuf,
+}
+
+impl Access {
+    /// Writes the kubeconfig again whenever the plane's authority changes, so that the administrator
+    /// does not depend on an authority that is about to be removed. Does not return.
+    async fn follow(&self, args: &UpArgs, server: &Server, mut authority: Receiver<String>) {
+        while authority.changed().await.is_ok() {
+            let path = self.path.display();
+            match write_kubeconfig(&self.path, server, &self.url, args) {
+                Ok(_) => print_note(&format!(
+                    "the certificate authority has changed: kubeconfig {path} was written again"
+                )),
+                Err(error) => print_note(&format!(
+                    "the certificate authority has changed, but the kubeconfig was not written: \
+                     {error:#}"
+                )),
+            }
+        }
+        std::future::pending::<()>().await;
+    }
 }
 
 /// Writes the kubeconfig and prints how to reach the plane.
-fn announce(args: &UpArgs, server: &Server, started: Instant) -> Result<()> {
+fn announce(
+    args: &UpArgs,
+    server: &Server,
+    has_controllers: bool,
+    started: Instant,
+) -> Result<Access> {
     let url = server_url(server.address().context("the server does not listen")?);
     let path = match &args.kubeconfig {
         Some(path) => path.clone(),
@@ -201,7 +239,20 @@ fn announce(args: &UpArgs, server: &Server, started: Instant) -> Result<()> {
     if let Some(note) = nodes_note(args.nodes) {
         print_note(&note);
     }
-    print_line(&format!("ready in {} ms", milliseconds(started.elapsed())))
+    if !has_controllers {
+        print_note("no controllers run: deployments get no pods, and deleted namespaces stay");
+    }
+    print_line(&format!("ready in {} ms", milliseconds(started.elapsed())))?;
+    Ok(Access { url, path })
+}
+
+fn parse_nodes(text: &str) -> Result<u16, String> {
+    let count = text.parse().ok().filter(|it| *it <= 10_000);
+    count.ok_or_else(|| "a number from 0 to 10000".to_owned())
+}
+
+fn parse_bytes(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "a number of bytes, as in 1073741824".to_owned())
 }
 
 /// Says that nodes are simulated.

@@ -2,13 +2,14 @@
 //! and a context in a kubeconfig.
 //!
 //! The commands are clients of the API: they work with every cluster that signs certificate signing
-//! requests. What they know of a user is in annotations of the role bindings that they make
-//! ([`bindings`]); the private key is only in the kubeconfig.
+//! requests. Which certificates were issued is in a config map of the cluster ([`records`]), the roles
+//! are role bindings ([`bindings`]), and the private key is only in the kubeconfig.
 
 mod input;
 mod certificate;
 mod roles;
 mod bindings;
+mod records;
 mod add;
 mod list;
 mod remove;

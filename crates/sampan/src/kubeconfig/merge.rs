@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use base64::prelude::{BASE64_STANDARD, Engine};
+use tempfile::NamedTempFile;
 
 use super::running::is_running;
 use super::{Error, malformed, parse, text};
@@ -71,6 +72,33 @@ pub(super) fn rewrite<T>(
     path: &Path,
     change: impl FnOnce(&mut Map<String, Value>) -> Result<T, Error>,
 ) -> Result<T, Error> {
+    let Opened { target, directory, mut document, lock: _lock } = open(path)?;
+    let changed = change(&mut document)?;
+    let text = yaml::encode(&Value::Object(document));
+    replace(&directory, &target, &text).map_err(failed_at(&target))?;
+    Ok(changed)
+}
+
+/// Fails as [`rewrite`] would, as far as that can be known, and changes nothing.
+pub(super) fn check_rewrite(
+    path: &Path,
+    change: impl FnOnce(&mut Map<String, Value>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let Opened { target, directory, mut document, lock: _lock } = open(path)?;
+    change(&mut document)?;
+    temporary_file(&directory).map(drop).map_err(failed_at(&target))
+}
+
+/// A file that is to be replaced.
+struct Opened {
+    target: PathBuf,
+    directory: PathBuf,
+    document: Map<String, Value>,
+    /// Held until the file is replaced.
+    lock: Option<fs::File>,
+}
+
+fn open(path: &Path) -> Result<Opened, Error> {
     let target = follow_links(path).map_err(failed_at(path))?;
     let failed = failed_at(&target);
     let directory = match target.parent() {
@@ -85,15 +113,12 @@ pub(super) fn rewrite<T>(
     if lock.is_some() {
         remove_temporary_files(&directory);
     }
-    let mut document = match fs::read(&target) {
+    let document = match fs::read(&target) {
         Ok(bytes) => parse(path, &bytes)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Map::new(),
         Err(source) => return Err(Error::ReadConfig { path: path.to_owned(), source }),
     };
-    let changed = change(&mut document)?;
-    let text = yaml::encode(&Value::Object(document));
-    replace(&directory, &target, &text).map_err(&failed)?;
-    Ok(changed)
+    Ok(Opened { target, directory, document, lock })
 }
 
 fn failed_at(path: &Path) -> impl Fn(io::Error) -> Error + use<> {
@@ -115,10 +140,14 @@ fn follow_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("there are too many symbolic links"))
 }
 
+/// A new file with a mode that only the owner can read.
+fn temporary_file(directory: &Path) -> io::Result<NamedTempFile> {
+    tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(directory)
+}
+
 /// Replaces the content of the file, or fails and leaves it unchanged.
 fn replace(directory: &Path, target: &Path, text: &str) -> io::Result<()> {
-    // Temporary files are created with a mode that only the owner can read.
-    let mut file = tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(directory)?;
+    let mut file = temporary_file(directory)?;
     file.write_all(text.as_bytes())?;
     keep_owner(target, file.as_file())?;
     file.as_file().sync_all()?;

@@ -1,15 +1,16 @@
 //! Entries of people in a kubeconfig: a context `NAME@CLUSTER`, and a user of the same name with a
 //! client certificate.
 
+use std::fmt;
 use std::path::Path;
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use x509_parser::pem::parse_x509_pem;
 
-use super::merge::{check_header, entry_mut, rewrite};
+use super::merge::{check_header, check_rewrite, entry_mut, rewrite};
 use super::{Error, parse, text};
 use keel::Timestamp;
-use machinery::{Value, json};
+use machinery::{Map, Value, json};
 
 /// The entry of a person.
 pub(crate) struct PersonEntry<'a> {
@@ -56,6 +57,22 @@ impl CertificateInfo {
     }
 }
 
+/// The error of a file of `--output`: its remedy names that flag.
+#[derive(Debug)]
+pub(crate) struct OutputError(pub Error);
+
+impl fmt::Display for OutputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.to_string().replace("--kubeconfig", "--output"))
+    }
+}
+
+impl std::error::Error for OutputError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
 /// The name of the context and of the user's entry.
 pub(crate) fn context_name(name: &str, cluster: &str) -> String {
     format!("{name}@{cluster}")
@@ -64,40 +81,51 @@ pub(crate) fn context_name(name: &str, cluster: &str) -> String {
 /// Adds or replaces the entries of a person. A user entry of this name that has no certificate of the
 /// person is not replaced.
 pub(crate) fn add_person(path: &Path, entry: &PersonEntry<'_>) -> Result<(), Error> {
-    rewrite(path, |document| {
-        check_header(path, document)?;
-        let cluster = entry_mut(path, document, "clusters", "cluster", entry.cluster_name)?;
-        if !cluster.is_object() {
-            *cluster = entry.cluster.clone();
-        } else if cluster["server"] != entry.cluster["server"] {
-            let name = entry.cluster_name.to_owned();
-            return Err(Error::OtherCluster { path: path.to_owned(), name });
-        }
-        let context = context_name(entry.name, entry.cluster_name);
-        let user = entry_mut(path, document, "users", "user", &context)?;
-        let is_taken = user.as_object().is_some_and(|it| !it.is_empty())
-            && certificate(user).is_none_or(|it| it.user != entry.name);
-        if is_taken {
-            return Err(Error::Taken { path: path.to_owned(), what: "user", name: context });
-        }
-        *user = json!({
-            "client-certificate-data": BASE64_STANDARD.encode(entry.certificate),
-            "client-key-data": BASE64_STANDARD.encode(entry.key),
-        });
-        let found = entry_mut(path, document, "contexts", "context", &context)?;
-        if !found.is_object() {
-            *found = json!({});
-        }
-        found["cluster"] = json!(entry.cluster_name);
-        found["user"] = json!(context);
-        if let Some(namespace) = entry.namespace {
-            found["namespace"] = json!(namespace);
-        }
-        if entry.is_current {
-            document.insert("current-context".to_owned(), json!(context));
-        }
-        Ok(())
-    })
+    rewrite(path, |document| insert(path, document, entry))
+}
+
+/// Fails as [`add_person`] would, and changes nothing. The entry needs no certificate yet.
+pub(crate) fn check_person(path: &Path, entry: &PersonEntry<'_>) -> Result<(), Error> {
+    check_rewrite(path, |document| insert(path, document, entry))
+}
+
+fn insert(
+    path: &Path,
+    document: &mut Map<String, Value>,
+    entry: &PersonEntry<'_>,
+) -> Result<(), Error> {
+    check_header(path, document)?;
+    let cluster = entry_mut(path, document, "clusters", "cluster", entry.cluster_name)?;
+    if !cluster.is_object() {
+        *cluster = entry.cluster.clone();
+    } else if cluster["server"] != entry.cluster["server"] {
+        let name = entry.cluster_name.to_owned();
+        return Err(Error::OtherCluster { path: path.to_owned(), name });
+    }
+    let context = context_name(entry.name, entry.cluster_name);
+    let user = entry_mut(path, document, "users", "user", &context)?;
+    let is_taken = user.as_object().is_some_and(|it| !it.is_empty())
+        && certificate(user).is_none_or(|it| it.user != entry.name);
+    if is_taken {
+        return Err(Error::Taken { path: path.to_owned(), what: "user", name: context });
+    }
+    *user = json!({
+        "client-certificate-data": BASE64_STANDARD.encode(entry.certificate),
+        "client-key-data": BASE64_STANDARD.encode(entry.key),
+    });
+    let found = entry_mut(path, document, "contexts", "context", &context)?;
+    if !found.is_object() {
+        *found = json!({});
+    }
+    found["cluster"] = json!(entry.cluster_name);
+    found["user"] = json!(context);
+    if let Some(namespace) = entry.namespace {
+        found["namespace"] = json!(namespace);
+    }
+    if entry.is_current {
+        document.insert("current-context".to_owned(), json!(context));
+    }
+    Ok(())
 }
 
 /// The people of a cluster who have a context in a kubeconfig.

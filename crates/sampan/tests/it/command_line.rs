@@ -141,6 +141,45 @@ fn the_command_that_selects_the_context_names_the_kubeconfig_of_the_flag() {
 }
 
 #[test]
+fn wrong_values_of_flags_are_answered_with_right_ones() {
+    for (arguments, expect) in [
+        (["--nodes", "-1"], "a number from 0 to 10000"),
+        (["--nodes", "10001"], "a number from 0 to 10000"),
+        (["--quota-backend-bytes", "1G"], "a number of bytes, as in 1073741824"),
+        (["--controllers", "*,-daemonsets"], "there is no controller \"daemonsets\": did you mean"),
+    ] {
+        let error = error_of(&[&["up", "--in-memory"], arguments.as_slice()].concat());
+        assert!(error.contains(expect), "{error}");
+        assert!(!error.contains("endpointslice"), "not all names: {error}");
+    }
+}
+
+#[test]
+fn a_missing_serving_certificate_is_the_only_error_of_a_start() {
+    let error = error_of(&[
+        "up",
+        "--in-memory",
+        "--listen",
+        "127.0.0.1:0",
+        "--tls-cert-file",
+        "nope",
+        "--tls-private-key-file",
+        "nope",
+    ]);
+    assert!(error.starts_with("error: name a certificate and its key"), "{error}");
+}
+
+#[test]
+fn a_plane_without_controllers_says_what_does_not_happen() {
+    let directory = tempfile::tempdir().unwrap();
+    let (plane, log) = Plane::with_log(directory.path(), &[]);
+    plane.kill();
+    let expect = "no controllers run: deployments get no pods, and deleted namespaces stay";
+    let log = std::io::read_to_string(log).unwrap();
+    assert!(log.lines().any(|it| it == expect), "{log}");
+}
+
+#[test]
 fn a_data_directory_that_is_in_use_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let _plane = Plane::embedded(directory.path());
@@ -211,8 +250,8 @@ fn creates_are_refused_at_the_size_limit_until_objects_are_deleted() {
 fn unsupported_flags_and_plugins_are_refused_by_name() {
     assert!(error_of(&["up", "--etcd", "http://127.0.0.1:2379"]).contains("--etcd"));
     assert!(error_of(&["up", "--with", "network"]).contains("network"));
-    let unknown = error_of(&["up", "--controllers", "*,-daemonsets"]);
-    assert!(unknown.contains("there is no controller \"daemonsets\""), "{unknown}");
+    let unknown = error_of(&["up", "--controllers", "*,-nosuch"]);
+    assert!(unknown.contains("there is no controller \"nosuch\""), "{unknown}");
     assert!(unknown.contains(", daemonset-controller"), "{unknown}");
     let with = |flag: &str, names: &str| error_of(&["up", "--in-memory", flag, names]);
     let absent = with("--enable-admission-plugins", "Priority,EventRateLimit");

@@ -11,8 +11,10 @@
 mod https;
 mod http;
 mod plane;
+mod certificates;
 mod command_line;
 mod crash;
+mod encryption;
 mod hostile;
 mod kubectl;
 mod users;

@@ -3,7 +3,7 @@
 use std::env;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use tempfile::TempDir;
 
@@ -120,17 +120,27 @@ impl Plane {
     pub(crate) fn kill_at_start(directory: &Path, wait: impl FnOnce()) {
         let data = directory.join("data");
         let arguments = ["--data-dir", data.to_str().unwrap(), "--controllers", "*"];
-        let mut process = Self::spawn(sampan(), directory, &arguments);
+        let mut process = Self::spawn(sampan(), directory, &arguments, Stdio::null());
         wait();
         process.kill().unwrap();
         process.wait().unwrap();
+    }
+
+    /// A plane with its data below `directory` and further arguments, and what it prints besides its
+    /// results.
+    pub(crate) fn with_log(directory: &Path, arguments: &[&str]) -> (Self, ChildStderr) {
+        let data = directory.join("data");
+        let arguments = [&["--data-dir", data.to_str().unwrap()], arguments].concat();
+        let mut process = Self::spawn(sampan(), directory, &arguments, Stdio::piped());
+        let log = process.stderr.take().unwrap();
+        (Self::wait_until_ready(process, directory), log)
     }
 
     fn start(directory: &Path, arguments: &[&str]) -> Self {
         Self::launch(sampan(), directory, arguments)
     }
 
-    fn spawn(mut program: Command, directory: &Path, arguments: &[&str]) -> Child {
+    fn spawn(mut program: Command, directory: &Path, arguments: &[&str], log: Stdio) -> Child {
         let free_port = ["--listen", "127.0.0.1:0"];
         let listen: &[&str] = if arguments.contains(&"--listen") { &[] } else { &free_port };
         let bare = ["--controllers", "none", "--nodes", "0"];
@@ -142,13 +152,17 @@ impl Plane {
             .args(components)
             .args(arguments)
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(log)
             .spawn()
             .unwrap()
     }
 
     fn launch(program: Command, directory: &Path, arguments: &[&str]) -> Self {
-        let mut process = Self::spawn(program, directory, arguments);
+        let process = Self::spawn(program, directory, arguments, Stdio::null());
+        Self::wait_until_ready(process, directory)
+    }
+
+    fn wait_until_ready(mut process: Child, directory: &Path) -> Self {
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let mut url = String::new();
         loop {

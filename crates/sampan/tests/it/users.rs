@@ -1,8 +1,9 @@
 //! `sampan user` and `sampan auth`: access for people, with a plane that signs certificates.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::plane::{self, Plane};
 use machinery::codec::yaml;
@@ -55,6 +56,13 @@ impl Session {
         let [out, err] = texts(&output);
         assert!(!output.status.success(), "{line}: {out}");
         err
+    }
+
+    /// The rows of `user list`, without the title.
+    fn rows(&self) -> Vec<Vec<String>> {
+        let (list, _) = self.does("user list");
+        let rows = list.lines().skip(1);
+        rows.map(|it| it.split_whitespace().map(str::to_owned).collect()).collect()
     }
 
     /// The answer of `can-i`: its exit code, standard output and standard error.
@@ -159,12 +167,12 @@ fn adding_a_user_again_renews_the_certificate_and_replaces_the_role() {
     assert_eq!(own[0]["metadata"]["labels"]["app.kubernetes.io/managed-by"], "sampan");
     let (list, _) = session.does("user list");
     let rows: Vec<Vec<&str>> = list.lines().map(|it| it.split_whitespace().collect()).collect();
-    assert_eq!(rows[0], ["NAME", "GROUPS", "ROLE", "NAMESPACE", "EXPIRES"]);
+    assert_eq!(rows[0], ["NAME", "GROUPS", "ROLE", "NAMESPACE", "CERTIFICATES", "EXPIRES"]);
     assert_eq!(rows[1][..4], ["jane", "dev", "edit", "a"]);
     assert_eq!(rows[2][..4], ["jane", "dev", "view", "b"]);
-    assert_eq!(rows[1][4], rows[2][4], "the end of the certificate is the same: {list}");
+    assert_eq!(rows[1][4..], rows[2][4..], "the certificates are the same: {list}");
     let requests = session.get("/apis/certificates.k8s.io/v1/certificatesigningrequests");
-    assert_eq!(requests["items"].as_array().unwrap().len(), 1, "older requests are removed");
+    assert_eq!(requests["items"], json!([]), "requests are removed");
 }
 
 #[test]
@@ -197,10 +205,70 @@ fn removing_a_user_takes_its_rights_and_says_what_remains() {
     assert_eq!(jane("list pods --namespace a"), "no\n");
     assert_eq!(jane("list pods --namespace b"), "yes\n", "the other binding stays");
     assert_eq!(session.document()["users"].as_array().unwrap().len(), 1);
-    let (list, notes) = session.does("user list");
-    assert!(list.is_empty() && notes.contains("there are no users"), "{list}{notes}");
-    let error = session.fails("user remove jane");
-    assert!(error.contains("there is no user \"jane\""), "{error}");
+    let row: Vec<String> = session.rows().swap_remove(0);
+    assert_eq!(row[..5], ["jane", "dev", "<removed>", "<none>", "2"]);
+    let (_, notes) = session.does("user remove jane");
+    assert!(notes.contains("2 certificates remain valid until"), "a second time: {notes}");
+    session.does("user add jane");
+    let row: Vec<String> = session.rows().swap_remove(0);
+    assert_eq!(row[..5], ["jane", "dev", "<none>", "<none>", "3"], "old certificates count");
+    let (who, _) = session.does("auth whoami --context jane@sampan");
+    assert!(!who.contains("dev"), "a user that is added again begins without groups: {who}");
+}
+
+#[test]
+fn certificates_are_known_without_role_bindings_and_requests() {
+    let session = Session::new();
+    session.does("user add dan --group dev");
+    session.does("user add dan");
+    let (who, _) = session.does("auth whoami --context dan@sampan");
+    assert!(who.contains("[dev system:authenticated]"), "a renewal keeps the groups: {who}");
+    session.does("user add dan --group ops --ttl 1h --role view --namespace a");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("dan.kubeconfig").display().to_string();
+    session.does(&format!("user add dan --output {file} --ttl 30m"));
+    let (who, _) = session.does(&format!("auth whoami --kubeconfig {file}"));
+    assert!(who.contains("[ops system:authenticated]"), "those of the last certificate: {who}");
+    // As the deletion of the namespace does.
+    let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/a/rolebindings";
+    assert_eq!(session.plane.client().send("DELETE", path, None).unwrap().0, 200);
+    let row: Vec<String> = session.rows().swap_remove(0);
+    assert_eq!(row[..5], ["dan", "dev,ops", "<none>", "<none>", "4"]);
+    let (_, notes) = session.does("user list");
+    assert!(notes.contains("the certificate of the context \"dan@sampan\" ends at"), "{notes}");
+    let (_, notes) = session.does("user remove dan");
+    assert!(notes.contains("4 certificates remain valid until"), "{notes}");
+    assert!(notes.contains("the rights of the groups dev, ops, whose bindings stay"), "{notes}");
+}
+
+#[test]
+fn a_shortened_lifetime_is_said() {
+    let session = Session::new();
+    let (out, _) = session.does("user add jane --ttl 400d");
+    assert!(out.lines().next().unwrap().ends_with("Z, shortened by the cluster"), "{out}");
+    let (out, notes) = session.does("user add jane --ttl 300d --namespace a");
+    assert!(!out.contains("shortened"), "{out}");
+    assert!(notes.contains("sampan user add jane --role view --namespace a"), "{notes}");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_refused_before_a_certificate_is_issued() {
+    let session = Session::new();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    std::fs::write(&file, "[not a kubeconfig").unwrap();
+    for (output, expect) in [
+        ("/proc/ci".to_owned(), "cannot write /proc/ci; name another file with --output"),
+        (directory.path().join("no/ci").display().to_string(), "name another file with --output"),
+        (file.display().to_string(), "name another file with --output"),
+        (directory.path().display().to_string(), "name another one with --output"),
+    ] {
+        let error = session.fails(&format!("user add ci --output {output}"));
+        assert!(error.contains(expect) && !error.contains("--kubeconfig"), "{output}: {error}");
+    }
+    assert!(!directory.path().join("no").exists(), "no directory is made");
+    let (_, notes) = session.does("user list");
+    assert!(notes.contains("there are no users"), "{notes}");
 }
 
 #[test]
@@ -225,13 +293,17 @@ fn wrong_input_is_refused_before_anything_is_made() {
     let session = Session::new();
     for (line, expect) in [
         ("user add system:admin", "belong to Kubernetes itself"),
-        ("user add jane/x", "a name has letters"),
+        ("user add jane/x", "a name has the letters a-z and A-Z"),
         ("user add jane --group system:masters", "--role cluster-admin"),
         ("user add jane --ttl 5m", "10 minutes at least"),
         ("user add jane --ttl soon", "not a duration such as 24h"),
         ("user add jane --role veiw --namespace a", "did you mean \"view\"?"),
         ("user add jane --role Role/x", "name it with --namespace"),
         ("user add jane --role nosuchrole", "the roles for people are view"),
+        (
+            "user add jane --role Role/deployer --namespace a",
+            "there is no Role \"deployer\" in namespace \"a\"",
+        ),
         ("user add jane --role view --namespace nowhere", "kubectl create namespace nowhere"),
         ("user add jane --context nowhere", "no context \"nowhere\"; it has: sampan"),
         ("user add jane --kubeconfig /no/such/file", "`sampan up` writes it"),
@@ -261,11 +333,30 @@ fn an_entry_that_is_not_of_the_user_is_not_replaced() {
 fn a_user_without_the_rights_cannot_add_others() {
     let session = Session::new();
     session.does("user add jane --role admin --namespace a");
-    let error = session.fails("user add bob --context jane@sampan");
-    assert!(error.contains("which the ClusterRole cluster-admin has"), "{error}");
-    assert!(error.contains("is forbidden: User \"jane\" cannot"), "{error}");
-    let error = session.fails("user list --context jane@sampan");
-    assert!(error.contains("the right to list role bindings"), "{error}");
+    for line in ["user add bob", "user add bob --role view", "user list", "user remove jane"] {
+        let error = session.fails(&format!("{line} --context jane@sampan"));
+        assert!(error.contains("which the ClusterRole cluster-admin has"), "{line}: {error}");
+        assert!(error.contains("is forbidden: User \"jane\" cannot"), "{line}: {error}");
+    }
+}
+
+#[test]
+fn a_plane_that_does_not_run_is_named_as_the_cause() {
+    let session = Session::new();
+    let directory = tempfile::tempdir().unwrap();
+    let copy = directory.path().join("copy");
+    std::fs::copy(session.kubeconfig(), &copy).unwrap();
+    let url = session.plane.url.clone();
+    session.plane.kill();
+    let expect = format!(
+        "error: cannot reach {url} (context sampan): is the plane running? start it with `sampan up`\n"
+    );
+    for line in
+        ["user list", "user add jane", "user remove jane", "auth whoami", "auth can-i list pods"]
+    {
+        let [_, error] = texts(&sampan(&copy, line));
+        assert!(error.starts_with(&expect) && !error.contains("rights"), "{line}: {error}");
+    }
 }
 
 #[test]
@@ -274,7 +365,7 @@ fn a_cluster_without_a_signer_is_named_as_the_cause() {
     let output = sampan(&plane.kubeconfig, "user add jane --role view --timeout 300ms");
     let [_, error] = texts(&output);
     assert!(!output.status.success());
-    assert!(error.contains("no certificate after 300ms"), "{error}");
+    assert!(error.starts_with("error: there is no certificate after 300ms"), "{error}");
     assert!(error.contains("certificatesigningrequest-signing"), "{error}");
     for path in [
         "/apis/certificates.k8s.io/v1/certificatesigningrequests",
@@ -283,6 +374,29 @@ fn a_cluster_without_a_signer_is_named_as_the_cause() {
         let (_, list) = plane.client().send("GET", path, None).unwrap();
         assert_eq!(list["items"], json!([]), "nothing is left behind");
     }
+}
+
+#[test]
+fn an_interrupted_wait_removes_the_request() {
+    let plane = Plane::in_memory();
+    let mut process = plane::sampan()
+        .args(["user", "add", "jane", "--timeout", "10m"])
+        .env("KUBECONFIG", &plane.kubeconfig)
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut notes = BufReader::new(process.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(notes.next().unwrap(), "waiting for the certificate (up to 600s)");
+    let id = process.id().to_string();
+    assert!(Command::new("kill").args(["-s", "INT", &id]).status().unwrap().success());
+    let error = notes.next().unwrap();
+    assert!(error.starts_with("error: interrupted: the certificate signing request"), "{error}");
+    assert!(error.ends_with("was removed"), "{error}");
+    assert!(!process.wait().unwrap().success());
+    let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let (_, list) = plane.client().send("GET", path, None).unwrap();
+    assert_eq!(list["items"], json!([]));
 }
 
 #[test]
@@ -299,6 +413,14 @@ fn a_refusal_names_the_role_that_has_the_right_to_those_who_may_read_roles() {
     assert_eq!(answer, (1, String::new(), String::new()));
     let answer = session.can_i("create deploy");
     assert_eq!(answer, (0, "yes\n".to_owned(), String::new()));
+    let answer = session.can_i("get /metrics --as ann");
+    assert!(answer.2.contains("ClusterRole \"system:monitoring\" has this right"), "{answer:?}");
+    let answer = session.can_i("list nosuch --as ann");
+    assert!(!answer.2.contains("NAME"), "no role can be made for it: {answer:?}");
+    let answer = session.can_i("create nodes --as ann");
+    let hint = "kubectl create clusterrole NAME --verb=create --resource=nodes && \
+                sampan user add ann --role NAME";
+    assert!(answer.2.trim_end().ends_with(hint), "{answer:?}");
     let answer = session.can_i("list pods --as system:serviceaccount:b:default --namespace b");
     assert!(answer.2.contains("--serviceaccount=b:default --namespace b"), "{answer:?}");
 }

@@ -23,8 +23,8 @@ const EXAMPLES: &str = "Examples:
   sampan auth can-i '*' '*'
   sampan auth can-i --list --as jane --namespace shop
 
-The exit code is 0 for yes and 1 for no. After a no, the role that would allow it is named on standard
-error, if you may read roles.";
+The exit code is 0 for yes and 1 for no. After a no, the role that would allow it
+is named on standard error, if you may read roles.";
 
 /// The verbs of resources.
 const RESOURCE_VERBS: [&str; 16] = [
@@ -86,7 +86,10 @@ pub(super) struct CanIArgs {
 
 /// Runs the command. The exit code is 1 if the answer is no.
 pub(super) async fn run(args: CanIArgs, clock: &Clock) -> Result<ExitCode> {
-    let connection = args.connection.connect(clock).await?;
+    args.connection.run(clock, async |connection| answer(&args, connection).await).await
+}
+
+async fn answer(args: &CanIArgs, connection: &Connection) -> Result<ExitCode> {
     let client = connection.acting_as(&args.impersonation)?;
     let namespace = match (&args.namespace, args.all_namespaces) {
         (_, true) => String::new(),
@@ -97,7 +100,7 @@ pub(super) async fn run(args: CanIArgs, clock: &Clock) -> Result<ExitCode> {
         list(&client, &namespace, args.no_headers).await?;
         return Ok(ExitCode::SUCCESS);
     };
-    let asked = Question::new(&client, &args, verb, word, namespace).await?;
+    let asked = Question::new(&client, args, verb, word, namespace).await?;
     let status = asked.send(&client).await?;
     if status["allowed"] == true {
         if !args.quiet {
@@ -111,7 +114,7 @@ pub(super) async fn run(args: CanIArgs, clock: &Clock) -> Result<ExitCode> {
             _ => String::new(),
         };
         print_line(&format!("no{}{}", text("reason"), text("evaluationError")))?;
-        asked.explain_refusal(&connection, &client, &args).await;
+        asked.explain_refusal(connection, &client, args).await;
     }
     Ok(ExitCode::FAILURE)
 }
@@ -124,6 +127,8 @@ struct Question {
     namespace: String,
     /// Whether the rights in a namespace count.
     is_namespaced: bool,
+    /// Whether the server has the resource.
+    is_known: bool,
 }
 
 impl Question {
@@ -143,11 +148,11 @@ impl Question {
                 warn(&format!("verb '{verb}' is not a known verb"));
             }
             let action = Action::Path(word.to_owned());
-            return Ok(Self { verb, action, namespace, is_namespaced: false });
+            return Ok(Self { verb, action, namespace, is_namespaced: false, is_known: true });
         }
         let (word, name) = word.split_once('/').unwrap_or((word, ""));
-        let (group, resource, is_namespaced) = match word {
-            "*" => (String::new(), "*".to_owned(), true),
+        let (group, resource, is_namespaced, is_known) = match word {
+            "*" => (String::new(), "*".to_owned(), true, true),
             _ => resolve(client, word).await?,
         };
         if !is_namespaced && !args.all_namespaces {
@@ -163,7 +168,7 @@ impl Question {
             None => resource,
         };
         let action = Action::Resource { group, resource, name: name.to_owned() };
-        Ok(Self { verb, action, namespace, is_namespaced })
+        Ok(Self { verb, action, namespace, is_namespaced, is_known })
     }
 
     /// Asks the server and returns the status of the review.
@@ -190,6 +195,9 @@ impl Question {
 
     /// Says which role would give the right, as far as the user of the context may know.
     async fn explain_refusal(&self, connection: &Connection, client: &Client, args: &CanIArgs) {
+        if !self.is_known {
+            return;
+        }
         let user = if let Some(user) = &args.impersonation.user {
             user.clone()
         } else {
@@ -205,19 +213,20 @@ impl Question {
     }
 }
 
-/// The group, the plural and the scope of a resource. A word that the server does not know is asked
-/// for as it is, with a warning.
-async fn resolve(client: &Client, word: &str) -> Result<(String, String, bool)> {
+/// The group and the plural of a resource, whether it is namespaced, and whether the server has it. A
+/// word that the server does not know is asked for as it is, with a warning.
+async fn resolve(client: &Client, word: &str) -> Result<(String, String, bool, bool)> {
     if let Some(found) = find_resource(client, word).await.map_err(explain)? {
-        return Ok((found.group, found.resource, found.is_namespaced));
+        return Ok((found.group, found.resource, found.is_namespaced, true));
     }
-    if !["users", "groups"].contains(&word) {
+    let is_known = ["users", "groups"].contains(&word);
+    if !is_known {
         let lower = word.to_lowercase();
         let (resource, group) = lower.split_once('.').unwrap_or((&lower, ""));
         let place = if group.is_empty() { String::new() } else { format!(" in group '{group}'") };
         warn(&format!("the server doesn't have a resource type '{resource}'{place}"));
     }
-    Ok((String::new(), word.to_owned(), true))
+    Ok((String::new(), word.to_owned(), true, is_known))
 }
 
 /// Prints a warning as kubectl does: an empty line follows.

@@ -48,6 +48,20 @@ fn allows(rule: &Value, verb: &str, action: &Action) -> bool {
     }
 }
 
+/// How much rules allow: the number of their rights, where `*` counts as a thousand.
+pub(super) fn breadth(rules: &Value) -> usize {
+    let count = |rule: &Value, field: &str| -> usize {
+        strings(rule, field).map(|it| if it.contains('*') { 1000 } else { 1 }).sum()
+    };
+    let rules = rules.as_array().into_iter().flatten();
+    rules
+        .map(|rule| {
+            let resources = count(rule, "resources") * count(rule, "apiGroups");
+            count(rule, "verbs") * (resources + count(rule, "nonResourceURLs"))
+        })
+        .sum()
+}
+
 fn strings<'a>(rule: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
     rule[field].as_array().into_iter().flatten().filter_map(Value::as_str)
 }

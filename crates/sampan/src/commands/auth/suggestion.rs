@@ -1,16 +1,29 @@
 //! [`suggest`]: the role that would give a right, and the command that binds it, for whoever may read
-//! roles.
+//! roles. A role with all rights is not suggested for one of them: a role of its own is.
 
 use kube_client::Client;
 
-use super::rules::{Action, allow};
+use super::rules::{Action, allow, breadth};
 use client::json_requests::get;
 use machinery::Value;
 
 const GROUP_PATH: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// The roles for people, from the weakest to the strongest.
-const FOR_PEOPLE: [&str; 4] = ["view", "edit", "admin", "cluster-admin"];
+/// The roles for people in a namespace, from the weakest to the strongest.
+const FOR_PEOPLE: [&str; 3] = ["view", "edit", "admin"];
+
+/// The role with all rights.
+const CLUSTER_ADMIN: &str = "cluster-admin";
+
+/// The beginnings of the names of those roles of Kubernetes itself that people use. The others belong
+/// to components, and have rights that nobody else needs together.
+const SYSTEM_FOR_PEOPLE: [&str; 5] = [
+    "system:basic-user",
+    "system:certificates.k8s.io:",
+    "system:discovery",
+    "system:monitoring",
+    "system:public-info-viewer",
+];
 
 /// What was refused.
 pub(super) struct Refused<'a> {
@@ -29,6 +42,8 @@ pub(super) struct Refused<'a> {
 struct Candidate {
     kind: &'static str,
     name: String,
+    /// How much the role allows, to compare roles.
+    breadth: usize,
 }
 
 /// Names the weakest role that has the right, and how to bind it; none if no role has it, or if the
@@ -42,30 +57,76 @@ pub(super) async fn suggest(client: &Client, refused: &Refused<'_>) -> Option<St
         let Ok(Some(listed)) = get::<Value>(client, &path).await else { continue };
         let items = listed["items"].as_array().into_iter().flatten();
         let covering = items.filter(|it| allow(&it["rules"], refused.verb, refused.action));
-        let names = covering.filter_map(|it| it["metadata"]["name"].as_str());
-        candidates.extend(names.map(|it| Candidate { kind, name: it.to_owned() }));
+        candidates.extend(covering.filter_map(|it| {
+            let name = it["metadata"]["name"].as_str()?.to_owned();
+            Some(Candidate { kind, name, breadth: breadth(&it["rules"]) })
+        }));
     }
-    let chosen = candidates.iter().min_by_key(|it| rank(it))?;
-    Some(format!(
-        "{} {:?} has this right; to give it: {}",
-        chosen.kind,
-        chosen.name,
-        command(chosen, refused)
-    ))
+    let chosen = candidates.into_iter().min_by(|a, b| rank(a).cmp(&rank(b)))?;
+    Some(advice(&chosen, refused))
+}
+
+fn advice(chosen: &Candidate, refused: &Refused<'_>) -> String {
+    if is_too_strong(chosen)
+        && let Some(creation) = creation(refused)
+    {
+        let new = Candidate { kind: "ClusterRole", name: "NAME".to_owned(), breadth: 0 };
+        return format!(
+            "only roles with many other rights have this one; to give it alone: {creation} && {}",
+            command(&new, refused)
+        );
+    }
+    let Candidate { kind, name, .. } = chosen;
+    format!("{kind} {name:?} has this right; to give it: {}", command(chosen, refused))
+}
+
+/// Whether a role allows much more than what somebody asks for.
+fn is_too_strong(role: &Candidate) -> bool {
+    role.kind == "ClusterRole" && (role.name == CLUSTER_ADMIN || is_of_component(&role.name))
+}
+
+fn is_of_component(name: &str) -> bool {
+    name.starts_with("system:") && !SYSTEM_FOR_PEOPLE.iter().any(|it| name.starts_with(it))
+}
+
+/// The command that makes a role with the right that was refused; none for all rights, which are
+/// those of `cluster-admin`.
+fn creation(refused: &Refused<'_>) -> Option<String> {
+    let verb = refused.verb;
+    let what = match refused.action {
+        Action::Resource { resource, .. } if verb == "*" || resource == "*" => return None,
+        Action::Resource { group, resource, name } => {
+            let (plural, subresource) = match resource.split_once('/') {
+                Some((plural, subresource)) => (plural, format!("/{subresource}")),
+                None => (resource.as_str(), String::new()),
+            };
+            let dot = if group.is_empty() { "" } else { "." };
+            let name = match name.as_str() {
+                "" => String::new(),
+                name => format!(" --resource-name={name}"),
+            };
+            format!("--resource={plural}{dot}{group}{subresource}{name}")
+        }
+        Action::Path(path) => format!("--non-resource-url={path}"),
+    };
+    Some(format!("kubectl create clusterrole NAME --verb={verb} {what}"))
 }
 
 /// The roles for people come first, then a role of the namespace, then those that somebody has made,
-/// and those of Kubernetes itself last; `cluster-admin` only if no other role of these has the right.
-fn rank(candidate: &Candidate) -> (usize, &str) {
-    let for_people = FOR_PEOPLE.iter().position(|it| *it == candidate.name);
-    let rank = match (candidate.kind, for_people) {
-        ("ClusterRole", Some(position)) if position < 3 => position,
+/// then those of Kubernetes itself, then those of its components, and `cluster-admin` last; of equals,
+/// the role that allows the least.
+fn rank(candidate: &Candidate) -> (usize, usize, &str) {
+    let Candidate { kind, name, breadth } = candidate;
+    let for_people = FOR_PEOPLE.iter().position(|it| it == name);
+    let rank = match (*kind, for_people) {
+        ("ClusterRole", Some(position)) => position,
         ("Role", _) => 3,
-        (_, Some(_)) => 5,
-        _ if candidate.name.starts_with("system:") => 6,
+        _ if name == CLUSTER_ADMIN => 7,
+        _ if is_of_component(name) => 6,
+        _ if name.starts_with("system:") => 5,
         _ => 4,
     };
-    (rank, &candidate.name)
+    (rank, *breadth, name)
 }
 
 /// The command that binds a role. Users of Kubernetes itself get no certificate.
@@ -92,14 +153,16 @@ mod tests {
     use super::*;
 
     fn candidate(kind: &'static str, name: &str) -> Candidate {
-        Candidate { kind, name: name.to_owned() }
+        Candidate { kind, name: name.to_owned(), breadth: 1 }
     }
 
     #[test]
-    fn the_weakest_role_for_people_comes_first_and_those_of_kubernetes_last() {
+    fn the_weakest_role_for_people_comes_first_and_the_one_with_all_rights_last() {
         let mut all = [
-            candidate("ClusterRole", "system:aggregate-to-view"),
+            candidate("ClusterRole", "system:controller:job-controller"),
+            candidate("ClusterRole", "system:monitoring"),
             candidate("ClusterRole", "cluster-admin"),
+            Candidate { breadth: 2, ..candidate("ClusterRole", "all-of-the-shop") },
             candidate("ClusterRole", "deployer"),
             candidate("Role", "view"),
             candidate("ClusterRole", "admin"),
@@ -114,10 +177,52 @@ mod tests {
                 "ClusterRole/admin",
                 "Role/view",
                 "ClusterRole/deployer",
+                "ClusterRole/all-of-the-shop",
+                "ClusterRole/system:monitoring",
+                "ClusterRole/system:controller:job-controller",
                 "ClusterRole/cluster-admin",
-                "ClusterRole/system:aggregate-to-view",
             ]
         );
+    }
+
+    #[test]
+    fn a_role_of_its_own_is_suggested_if_only_strong_ones_have_the_right() {
+        let admin = candidate("ClusterRole", "cluster-admin");
+        let check = |verb: &str, action: &Action, expect: Option<&str>| {
+            let refused = Refused { user: "ann", verb, action, namespace: Some("shop") };
+            assert_eq!(creation(&refused).as_deref(), expect);
+            advice(&admin, &refused)
+        };
+        let resource = |group: &str, resource: &str, name: &str| Action::Resource {
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            name: name.to_owned(),
+        };
+        let text = check(
+            "get",
+            &resource("example.com", "networks", ""),
+            Some("kubectl create clusterrole NAME --verb=get --resource=networks.example.com"),
+        );
+        assert_eq!(
+            text,
+            "only roles with many other rights have this one; to give it alone: kubectl create \
+             clusterrole NAME --verb=get --resource=networks.example.com && sampan user add ann --role NAME --namespace shop"
+        );
+        check(
+            "update",
+            &resource("apps", "deployments/scale", "web"),
+            Some(
+                "kubectl create clusterrole NAME --verb=update \
+                 --resource=deployments.apps/scale --resource-name=web",
+            ),
+        );
+        check(
+            "get",
+            &Action::Path("/debug/x".to_owned()),
+            Some("kubectl create clusterrole NAME --verb=get --non-resource-url=/debug/x"),
+        );
+        let text = check("*", &resource("", "*", ""), None);
+        assert!(text.starts_with("ClusterRole \"cluster-admin\" has this right"), "{text}");
     }
 
     #[test]

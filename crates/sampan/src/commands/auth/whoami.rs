@@ -25,14 +25,16 @@ pub(super) struct WhoamiArgs {
 
 /// Runs the command.
 pub(super) async fn run(args: WhoamiArgs, clock: &Clock) -> Result<()> {
-    let connection = args.connection.connect(clock).await?;
-    let client = connection.acting_as(&args.impersonation)?;
-    let user = match who_am_i(&client).await {
-        Err(error) if has_code(&error, 404) => {
-            bail!("the selfsubjectreviews API is not enabled in the cluster")
+    let asked = args.connection.run(clock, async |connection| {
+        let client = connection.acting_as(&args.impersonation)?;
+        match who_am_i(&client).await {
+            Err(error) if has_code(&error, 404) => {
+                bail!("the selfsubjectreviews API is not enabled in the cluster")
+            }
+            reviewed => reviewed.map_err(explain),
         }
-        reviewed => reviewed.map_err(explain)?,
-    };
+    });
+    let user = asked.await?;
     print(aligned(&rows(&user)).as_bytes())
 }
 

@@ -2,19 +2,25 @@
 //! certificate and replaces the role in the same place.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use kube_client::Client;
+use tokio::time::timeout;
 
 use super::bindings::{self, Binding};
 use super::certificate::{self, Issued, Wanted};
 use super::input::{parse_group, parse_name, parse_namespace, parse_ttl};
+use super::records::{self, UserRecord};
 use super::roles::{self, Role};
-use crate::connection::{Connection, ConnectionArgs, explain};
+use crate::connection::{Connection, ConnectionArgs, explain, with_rights};
 use crate::duration_arg::parse_duration;
-use crate::kubeconfig::{CertificateInfo, PersonEntry, add_person, context_name};
+use crate::kubeconfig::{
+    self, OutputError, PersonEntry, add_person, check_person, context_name, people,
+};
 use crate::output::{print_line, print_note};
+use crate::stop_signals::StopSignals;
 use crate::utc;
 use client::json_requests::{get, has_code};
 use keel::Clock;
@@ -26,12 +32,17 @@ const EXAMPLES: &str = "Examples:
   sampan user add ci --role edit --namespace shop --output ci.kubeconfig
   sampan user add bob --group developers --role Role/deployer --namespace shop
 
-It needs the rights to make and approve certificate signing requests and to bind the role, which
-cluster-admin has. The private key is made on this machine and does not leave it.";
+It needs the rights to make and approve certificate signing requests, to bind the
+role, and to write the config map sampan-users in kube-system, which cluster-admin
+has. The private key is made on this machine and does not leave it.";
 
 /// What has failed if the user of the command lacks a right.
-const NEEDED_RIGHTS: &str = "cannot add the user: it takes the rights to create and approve certificate signing requests and \
-     to bind the role, which the ClusterRole cluster-admin has";
+const NEEDED_RIGHTS: &str = "cannot add the user: it takes the rights to create and approve certificate signing requests, to \
+     bind the role and to write the config map sampan-users in kube-system, which the ClusterRole \
+     cluster-admin has";
+
+/// The time for removing the request of a command that is interrupted.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Give a user a certificate, a role and a context in a kubeconfig, or renew them
 #[derive(Debug, clap::Args)]
@@ -44,7 +55,8 @@ pub(super) struct AddArgs {
     #[arg(long = "group", value_name = "GROUP", value_parser = parse_group)]
     groups: Vec<String>,
     /// Role of the user: view, edit, admin, cluster-admin, or any other `ClusterRole`, or a `Role` of
-    /// the namespace. It replaces the role that the user has there
+    /// the namespace (`Role/NAME` if a `ClusterRole` has the same name). It replaces the role that the
+    /// user has there
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
     /// Namespace in which the role applies [default: all of them]
@@ -70,10 +82,54 @@ pub(super) struct AddArgs {
 
 /// Runs the command.
 pub(super) async fn run(args: AddArgs, clock: &Clock) -> Result<()> {
-    if args.output.as_deref() == Some(Path::new("-")) {
+    if let Some(output) = &args.output {
+        check_output(output)?;
+    }
+    let mut signals = StopSignals::listen()?;
+    let request_name = OnceLock::new();
+    let added = args.connection.run(clock, async |connection| {
+        tokio::select! {
+            added = add(&args, connection, clock, &request_name) => {
+                added.map_err(|error| with_rights(error, NEEDED_RIGHTS))
+            }
+            () = signals.recv() => interrupted(connection, request_name.get()).await,
+        }
+    });
+    added.await
+}
+
+fn check_output(output: &Path) -> Result<()> {
+    if output == Path::new("-") {
         bail!("the private key is not printed: name a file with --output");
     }
-    let connection = args.connection.connect(clock).await?;
+    match output.parent() {
+        Some(parent) if parent != Path::new("") && !parent.is_dir() => bail!(
+            "there is no directory {}: make it, or name another file with --output",
+            parent.display()
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Removes the request of a command that is interrupted, if it has made one.
+async fn interrupted(connection: &Connection, request_name: Option<&String>) -> Result<()> {
+    let Some(name) = request_name else { bail!("interrupted") };
+    let removed = timeout(CLEANUP_TIMEOUT, certificate::remove(&connection.client, name)).await;
+    match removed {
+        Ok(Ok(true)) => bail!("interrupted: the certificate signing request {name} was removed"),
+        _ => bail!(
+            "interrupted: the certificate signing request {name} may still exist; to remove it: \
+             kubectl delete csr {name}"
+        ),
+    }
+}
+
+async fn add(
+    args: &AddArgs,
+    connection: &Connection,
+    clock: &Clock,
+    request_name: &OnceLock<String>,
+) -> Result<()> {
     let client = &connection.client;
     if let Some(namespace) = &args.namespace {
         check_namespace(client, namespace).await?;
@@ -82,33 +138,71 @@ pub(super) async fn run(args: AddArgs, clock: &Clock) -> Result<()> {
         Some(role) => Some(roles::find(client, role, args.namespace.as_deref()).await?),
         None => None,
     };
-    let existing = bindings::managed(client).await.context(NEEDED_RIGHTS)?;
+    let existing = bindings::managed(client).await?;
     let existing: Vec<Binding> = existing.into_iter().filter(|it| it.user == args.name).collect();
-    let groups = groups(&args, &existing);
+    let record = records::read(client, clock.now()).await?.remove(&args.name).unwrap_or_default();
+    let was_removed = record.is_removed;
+    let groups = groups(args, connection, record)?;
+    let path = args.output.clone().unwrap_or_else(|| connection.path.clone());
+    let unsigned = entry(args, connection, None);
+    check_person(&path, &unsigned).map_err(|error| output_error(args, error))?;
     let wanted = Wanted { name: &args.name, groups: &groups, ttl: args.ttl, timeout: args.timeout };
-    let issued = certificate::issue(client, clock, &wanted).await.context(NEEDED_RIGHTS)?;
-    let granted = grant(client, clock, &args, role.as_ref(), &existing, &issued).await;
-    let previous = match granted {
+    let issued = certificate::issue(client, clock, &wanted, request_name).await?;
+    records::update(client, clock, &args.name, |record| {
+        record.is_removed = false;
+        record.add(issued.info.clone());
+    })
+    .await?;
+    let written = grant(client, args, role.as_ref(), &existing).await.and_then(|previous| {
+        add_person(&path, &entry(args, connection, Some(&issued)))
+            .map_err(|error| output_error(args, error))
+            .context("the certificate was issued, but its context was not written")?;
+        Ok(previous)
+    });
+    let previous = match written {
         Ok(previous) => previous,
         Err(error) => {
-            // Nobody has the key of this certificate.
-            let _ = certificate::remove(client, &issued.request_name).await;
-            return Err(error.context(NEEDED_RIGHTS));
+            // Nobody has the key of this certificate. The first error is the one that helps.
+            let serial = &issued.info.serial;
+            let _ = records::update(client, clock, &args.name, |record| {
+                record.is_removed = was_removed;
+                record.certificates.retain(|it| it.serial != *serial);
+            })
+            .await;
+            return Err(error);
         }
     };
-    let path = write(&args, &connection, &issued)?;
-    certificate::remove_all(client, &args.name, Some(&issued.request_name)).await?;
-    report(&args, &connection, &issued, &path)?;
-    report_role(&args, role.as_ref(), &previous, &existing)
+    report(args, connection, &issued, &path)?;
+    let is_without_rights = existing.is_empty() && issued.info.groups.is_empty();
+    match &role {
+        Some(role) => report_role(args, role, &previous)?,
+        None if is_without_rights => suggest_role(args),
+        None => {}
+    }
+    Ok(())
 }
 
-/// The groups that are asked for, or those of the user's last certificate.
-fn groups(args: &AddArgs, existing: &[Binding]) -> Vec<String> {
+/// The groups that are asked for, or those of the user's last certificate. A user that was removed
+/// begins without groups.
+fn groups(args: &AddArgs, connection: &Connection, mut record: UserRecord) -> Result<Vec<String>> {
     if !args.groups.is_empty() {
-        return args.groups.clone();
+        return Ok(args.groups.clone());
     }
-    let last = existing.iter().flat_map(|it| &it.certificates).max();
-    last.map(|it| it.groups.clone()).unwrap_or_default()
+    if record.is_removed {
+        return Ok(Vec::new());
+    }
+    if record.certificates.is_empty() {
+        // The record was deleted.
+        let in_contexts = people(&connection.path, &connection.cluster_name)?;
+        record.certificates.extend(in_contexts.into_iter().filter(|it| it.user == args.name));
+    }
+    let last = record.certificates.pop();
+    Ok(last.map(|it| it.groups).unwrap_or_default())
+}
+
+/// Names `--output` in the error of its file.
+fn output_error(args: &AddArgs, error: kubeconfig::Error) -> anyhow::Error {
+    if args.output.is_some() { OutputError(error).into() } else { error.into() }
 }
 
 async fn check_namespace(client: &Client, namespace: &str) -> Result<()> {
@@ -123,55 +217,40 @@ async fn check_namespace(client: &Client, namespace: &str) -> Result<()> {
     }
 }
 
-/// Gives the user the role, takes away those that it replaces, and returns their names. Then all
-/// bindings of the user say how long its certificates are valid.
+/// Gives the user the role, takes away those that it replaces, and returns their names.
 async fn grant(
     client: &Client,
-    clock: &Clock,
     args: &AddArgs,
     role: Option<&Role>,
     existing: &[Binding],
-    issued: &Issued,
 ) -> Result<Vec<String>> {
-    let mut certificates: Vec<CertificateInfo> =
-        existing.iter().flat_map(|it| it.certificates.clone()).collect();
-    certificates.push(issued.info.clone());
-    certificates.retain(|it| it.ends > clock.now());
-    certificates.sort_unstable();
-    certificates.dedup();
-    let mut granted = None;
-    if let Some(role) = role {
-        let place = args.namespace.as_deref();
-        granted = Some(bindings::grant(client, &args.name, role, place, &certificates).await?);
-    }
+    let Some(role) = role else { return Ok(Vec::new()) };
+    let granted = bindings::grant(client, &args.name, role, args.namespace.as_deref()).await?;
     let mut previous = Vec::new();
     for binding in existing {
-        let is_replaced = granted.is_some() && binding.namespace == args.namespace;
-        if is_replaced && granted.as_ref() != Some(&binding.name) {
+        if binding.namespace == args.namespace && binding.name != granted {
             bindings::revoke(client, binding).await?;
             previous.push(binding.role.name.clone());
-        } else {
-            bindings::annotate(client, binding, &certificates).await?;
         }
     }
     Ok(previous)
 }
 
-/// Writes the context and returns the file.
-fn write(args: &AddArgs, connection: &Connection, issued: &Issued) -> Result<PathBuf> {
-    let path = args.output.clone().unwrap_or_else(|| connection.path.clone());
-    let entry = PersonEntry {
+/// The entry in the kubeconfig, with a certificate once it is issued.
+fn entry<'a>(
+    args: &'a AddArgs,
+    connection: &'a Connection,
+    issued: Option<&'a Issued>,
+) -> PersonEntry<'a> {
+    PersonEntry {
         name: &args.name,
         cluster_name: &connection.cluster_name,
         cluster: &connection.cluster,
-        certificate: &issued.certificate,
-        key: &issued.key,
+        certificate: issued.map(|it| it.certificate.as_str()).unwrap_or_default(),
+        key: issued.map(|it| it.key.as_str()).unwrap_or_default(),
         namespace: args.namespace.as_deref(),
         is_current: args.use_context || args.output.is_some(),
-    };
-    add_person(&path, &entry)
-        .context("the certificate was issued, but its context was not written")?;
-    Ok(path)
+    }
 }
 
 fn report(args: &AddArgs, connection: &Connection, issued: &Issued, path: &Path) -> Result<()> {
@@ -182,7 +261,8 @@ fn report(args: &AddArgs, connection: &Connection, issued: &Issued, path: &Path)
         format!(" in the groups {}", info.groups.join(", "))
     };
     let (name, end) = (&args.name, utc::format(info.ends));
-    print_line(&format!("user {name:?}{groups}: certificate valid until {end}"))?;
+    let shortened = if issued.is_shortened { ", shortened by the cluster" } else { "" };
+    print_line(&format!("user {name:?}{groups}: certificate valid until {end}{shortened}"))?;
     let context = context_name(name, &connection.cluster_name);
     print_line(&format!("context {context:?} written to {}", path.display()))?;
     if args.output.is_some() {
@@ -198,29 +278,25 @@ fn report(args: &AddArgs, connection: &Connection, issued: &Issued, path: &Path)
     Ok(())
 }
 
-fn report_role(
-    args: &AddArgs,
-    role: Option<&Role>,
-    previous: &[String],
-    existing: &[Binding],
-) -> Result<()> {
+fn report_role(args: &AddArgs, role: &Role, previous: &[String]) -> Result<()> {
+    let Role { kind, name } = role;
     let place = match &args.namespace {
         Some(namespace) => format!("in namespace {namespace:?}"),
         None => "in all namespaces".to_owned(),
     };
-    if let Some(Role { kind, name }) = role {
-        let was = if previous.is_empty() {
-            String::new()
-        } else {
-            format!(", instead of {}", previous.join(", "))
-        };
-        return print_line(&format!("{kind} {name:?} {place}{was}"));
-    }
-    if existing.is_empty() && args.groups.is_empty() {
-        print_note(&format!(
-            "the user has no role yet; to give one: sampan user add {} --role view",
-            args.name
-        ));
-    }
-    Ok(())
+    let was = if previous.is_empty() {
+        String::new()
+    } else {
+        format!(", instead of {}", previous.join(", "))
+    };
+    print_line(&format!("{kind} {name:?} {place}{was}"))
+}
+
+fn suggest_role(args: &AddArgs) {
+    let place = args.namespace.as_ref().map(|it| format!(" --namespace {it}"));
+    print_note(&format!(
+        "the user has no role yet; to give one: sampan user add {} --role view{}",
+        args.name,
+        place.unwrap_or_default()
+    ));
 }

@@ -1,11 +1,8 @@
-//! Bindings of users: which role a user has in a namespace, or in all of them, with what is known of
-//! its certificates in annotations.
+//! Bindings of users: which role a user has in a namespace, or in all of them.
 //!
 //! ```text
 //! RoleBinding sampan:user:jane:view      labels: app.kubernetes.io/managed-by: sampan
 //!                                        annotations: sampan.dev/user: jane
-//!                                          sampan.dev/certificates: [{"serial": "0a:1b",
-//!                                            "ends": "2026-01-31T12:00:00Z", "groups": ["dev"]}]
 //! ```
 //!
 //! A user has one role in a namespace, and one in the cluster. A binding that other subjects were
@@ -17,22 +14,18 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::roles::Role;
 use crate::connection::explain;
-use crate::kubeconfig::CertificateInfo;
-use crate::utc;
 use client::json_requests::{MERGE_PATCH, create, delete, get, has_code, none_if_missing, patch};
 use machinery::{Value, json};
 
 /// The label of everything that these commands make.
 pub(super) const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "sampan");
 /// The selector of [`MANAGED_BY`] in a query.
-pub(super) const SELECTOR: &str = "app.kubernetes.io%2Fmanaged-by%3Dsampan";
+const SELECTOR: &str = "app.kubernetes.io%2Fmanaged-by%3Dsampan";
 /// The annotation with the user's name, which a label could not have.
 pub(super) const USER: &str = "sampan.dev/user";
-/// The annotation with the certificates of the user that are valid, as JSON.
-const CERTIFICATES: &str = "sampan.dev/certificates";
 
-/// The number of attempts to change a binding that others change at the same time.
-const ATTEMPTS: usize = 10;
+/// The number of attempts to change an object that others change at the same time.
+pub(super) const ATTEMPTS: usize = 10;
 
 const GROUP_PATH: &str = "/apis/rbac.authorization.k8s.io/v1";
 
@@ -47,8 +40,6 @@ pub(super) struct Binding {
     pub role: Role,
     /// The user.
     pub user: String,
-    /// The user's certificates, in the order of their ends.
-    pub certificates: Vec<CertificateInfo>,
     /// The subjects besides the user.
     others: Vec<Value>,
     /// The version that was read.
@@ -58,8 +49,7 @@ pub(super) struct Binding {
 impl Binding {
     fn read(object: &Value, user: Option<&str>) -> Option<Self> {
         let metadata = &object["metadata"];
-        let annotation = |name: &str| metadata["annotations"][name].as_str().unwrap_or_default();
-        let user = user.unwrap_or_else(|| annotation(USER));
+        let user = user.or_else(|| metadata["annotations"][USER].as_str()).unwrap_or_default();
         let is_user = |it: &&Value| it["kind"] == "User" && it["name"] == *user;
         let subjects = object["subjects"].as_array()?;
         if user.is_empty() || !subjects.iter().any(|it| is_user(&it)) {
@@ -70,7 +60,6 @@ impl Binding {
             namespace: metadata["namespace"].as_str().map(str::to_owned),
             role: Role::of_binding(object)?,
             user: user.to_owned(),
-            certificates: read_certificates(user, annotation(CERTIFICATES)),
             others: subjects.iter().filter(|it| !is_user(it)).cloned().collect(),
             resource_version: metadata["resourceVersion"].as_str()?.to_owned(),
         })
@@ -138,22 +127,20 @@ pub(super) async fn grant(
     user: &str,
     role: &Role,
     namespace: Option<&str>,
-    certificates: &[CertificateInfo],
 ) -> Result<String> {
     let kind = if role.kind == "Role" { "role:" } else { "" };
     let name = format!("sampan:user:{user}:{kind}{}", role.name);
-    let mut binding = json!({
+    let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": if namespace.is_some() { "RoleBinding" } else { "ClusterRoleBinding" },
         "metadata": {
             "name": name,
             "labels": {MANAGED_BY.0: MANAGED_BY.1},
-            "annotations": annotations(certificates),
+            "annotations": {USER: user},
         },
         "roleRef": role.to_reference(),
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
     });
-    binding["metadata"]["annotations"][USER] = json!(user);
     let path = path_of(namespace, &name);
     for _ in 0..ATTEMPTS {
         match create::<Value>(client, &collection(namespace), &binding).await {
@@ -193,41 +180,6 @@ fn addition(binding: &Value, found: &Value, user: &str) -> Value {
     change
 }
 
-/// Writes what is known of the certificates of a binding's user.
-pub(super) async fn annotate(
-    client: &Client,
-    binding: &Binding,
-    certificates: &[CertificateInfo],
-) -> Result<()> {
-    let change = json!({"metadata": {"annotations": annotations(certificates)}});
-    let patched = patch::<Value>(client, &binding.path(), MERGE_PATCH, &change).await;
-    none_if_missing(patched).map_err(explain)?;
-    Ok(())
-}
-
-fn annotations(certificates: &[CertificateInfo]) -> Value {
-    let all = certificates.iter();
-    let all = all
-        .map(|it| json!({"ends": utc::format(it.ends), "groups": it.groups, "serial": it.serial}));
-    json!({CERTIFICATES: Value::Array(all.collect()).to_string()})
-}
-
-/// Reads the annotation. What is not valid, because somebody has edited it, is left out.
-fn read_certificates(user: &str, text: &str) -> Vec<CertificateInfo> {
-    let list: Value = serde_json::from_str(text).unwrap_or_default();
-    let items = list.as_array().into_iter().flatten();
-    let certificates = items.filter_map(|it| {
-        let groups = it["groups"].as_array()?.iter().filter_map(Value::as_str);
-        Some(CertificateInfo {
-            ends: utc::parse(it["ends"].as_str()?)?,
-            groups: groups.map(str::to_owned).collect(),
-            user: user.to_owned(),
-            serial: it["serial"].as_str()?.to_owned(),
-        })
-    });
-    certificates.collect()
-}
-
 /// Takes the user out of a binding, and deletes the binding if nobody else is in it. A binding that
 /// others have changed since it was read is read again.
 pub(super) async fn revoke(client: &Client, binding: &Binding) -> Result<()> {
@@ -242,7 +194,7 @@ pub(super) async fn revoke(client: &Client, binding: &Binding) -> Result<()> {
             let change = json!({
                 "metadata": {
                     "labels": {MANAGED_BY.0: null},
-                    "annotations": {USER: null, CERTIFICATES: null},
+                    "annotations": {USER: null},
                     "resourceVersion": version,
                 },
                 "subjects": binding.others,
@@ -276,7 +228,7 @@ mod tests {
     async fn plane_with_jane() -> (TestEnv, Binding) {
         let env = TestEnv::start().await;
         let role = Role { kind: "ClusterRole".to_owned(), name: "view".to_owned() };
-        grant(&env.kube(), "jane", &role, Some("default"), &[]).await.unwrap();
+        grant(&env.kube(), "jane", &role, Some("default")).await.unwrap();
         let binding = managed(&env.kube()).await.unwrap().remove(0);
         (env, binding)
     }
@@ -301,7 +253,7 @@ mod tests {
     async fn a_user_that_is_added_to_a_binding_again_leaves_its_other_subjects() {
         let (env, binding) = plane_with_jane().await;
         set_subjects(&env, json!([subject("bob")])).await;
-        grant(&env.kube(), "jane", &binding.role, Some("default"), &[]).await.unwrap();
+        grant(&env.kube(), "jane", &binding.role, Some("default")).await.unwrap();
         assert_eq!(subjects(&env).await, json!([subject("bob"), subject("jane")]));
     }
 
@@ -323,7 +275,6 @@ mod tests {
     #[tokio::test]
     async fn a_binding_is_deleted_with_its_last_subject() {
         let (env, binding) = plane_with_jane().await;
-        annotate(&env.kube(), &binding, &[]).await.unwrap();
         set_subjects(&env, json!([subject("jane")])).await;
         revoke(&env.kube(), &binding).await.unwrap();
         assert_eq!(subjects(&env).await, Value::Null);

@@ -3,15 +3,17 @@
 //! The request is approved with the rights of the user of the command. The key is not part of any
 //! request.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use kube_client::Client;
 
-use super::bindings::{MANAGED_BY, SELECTOR, USER};
+use super::bindings::{MANAGED_BY, USER};
 use crate::connection::explain;
 use crate::kubeconfig::CertificateInfo;
+use crate::output::print_note;
 use client::json_requests::{create, delete, get, has_code, none_if_missing, replace};
 use keel::Clock;
 use machinery::{Value, json};
@@ -22,6 +24,12 @@ const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
 /// The interval at which the request is read until it has a certificate.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// By how much a certificate may end earlier than asked for: signers let it begin some minutes ago.
+const TOLERANCE: Duration = Duration::from_mins(6);
+
+/// The time after which the command says that it waits.
+const SILENT_WAIT: Duration = Duration::from_secs(1);
 
 /// What is asked for.
 pub(super) struct Wanted<'a> {
@@ -43,13 +51,18 @@ pub(super) struct Issued {
     pub certificate: String,
     /// What the certificate says.
     pub info: CertificateInfo,
-    /// The name of the request.
-    pub request_name: String,
+    /// Whether the certificate ends earlier than asked for.
+    pub is_shortened: bool,
 }
 
-/// Makes a key and has the cluster sign a certificate for it. Without a certificate, no request is
-/// left behind.
-pub(super) async fn issue(client: &Client, clock: &Clock, wanted: &Wanted<'_>) -> Result<Issued> {
+/// Makes a key and has the cluster sign a certificate for it. The request is removed at the end;
+/// `request_name` is set while it exists, for a command that is interrupted.
+pub(super) async fn issue(
+    client: &Client,
+    clock: &Clock,
+    wanted: &Wanted<'_>,
+    request_name: &OnceLock<String>,
+) -> Result<Issued> {
     let groups: Vec<&str> = wanted.groups.iter().map(String::as_str).collect();
     let made = ClientRequest::new(wanted.name, &groups).context("cannot make a key")?;
     let request = json!({
@@ -69,16 +82,15 @@ pub(super) async fn issue(client: &Client, clock: &Clock, wanted: &Wanted<'_>) -
     });
     let created: Value = create(client, PATH, &request).await.map_err(explain)?;
     let name = created["metadata"]["name"].as_str().context("the request has no name")?.to_owned();
-    match finish(client, clock, created, &name, wanted).await {
-        Ok((certificate, info)) => {
-            Ok(Issued { key: made.key, certificate, info, request_name: name })
-        }
-        Err(error) => {
-            // The first error is the one that helps.
-            let _ = remove(client, &name).await;
-            Err(error)
-        }
-    }
+    let name = request_name.get_or_init(|| name);
+    let asked = clock.now();
+    let finished = finish(client, clock, created, name, wanted).await;
+    // The certificate, or the error of the signer, counts more than a request that stays: the cluster
+    // deletes it after an hour.
+    let _ = remove(client, name).await;
+    let (certificate, info) = finished?;
+    let is_shortened = info.ends + TOLERANCE < asked + wanted.ttl;
+    Ok(Issued { key: made.key, certificate, info, is_shortened })
 }
 
 /// Approves the request, waits for the certificate and reads it.
@@ -99,6 +111,7 @@ async fn finish(
     let approved: Value =
         replace(client, &format!("{path}/approval"), &request).await.map_err(explain)?;
     let waiting = wait_for_certificate(client, clock, &path, approved);
+    let waiting = say_after(clock, SILENT_WAIT, wanted.timeout, waiting);
     let certificate = match tokio::time::timeout(wanted.timeout, waiting).await {
         Ok(certificate) => certificate?,
         Err(_) => bail!(
@@ -112,6 +125,22 @@ async fn finish(
         .filter(|it| it.user == wanted.name)
         .context("the certificate of the signer is not one for this user")?;
     Ok((certificate, info))
+}
+
+/// Waits for a result, and says so if that takes more than a moment.
+async fn say_after<T>(
+    clock: &Clock,
+    moment: Duration,
+    timeout: Duration,
+    waiting: impl Future<Output = T>,
+) -> T {
+    tokio::pin!(waiting);
+    tokio::select! {
+        done = &mut waiting => return done,
+        () = clock.sleep(moment) => {}
+    }
+    print_note(&format!("waiting for the certificate (up to {timeout:?})"));
+    waiting.await
 }
 
 async fn wait_for_certificate(
@@ -138,43 +167,12 @@ async fn wait_for_certificate(
     }
 }
 
-/// Removes the requests of a user, except one, and returns their number.
-pub(super) async fn remove_all(client: &Client, user: &str, except: Option<&str>) -> Result<usize> {
-    let listed: Option<Value> =
-        get(client, &format!("{PATH}?labelSelector={SELECTOR}")).await.map_err(explain)?;
-    let mut removed = 0;
-    for item in listed.iter().filter_map(|it| it["items"].as_array()).flatten() {
-        let Some(name) = item["metadata"]["name"].as_str() else { continue };
-        if item["metadata"]["annotations"][USER] == *user && Some(name) != except {
-            removed += usize::from(remove(client, name).await?);
-        }
-    }
-    Ok(removed)
-}
-
 /// Removes a request, if it exists and the user of the command may.
 pub(super) async fn remove(client: &Client, name: &str) -> Result<bool> {
     match delete::<Value>(client, &format!("{PATH}/{name}"), &json!({})).await {
         Err(error) if has_code(&error, 403) => Ok(false),
         deleted => Ok(none_if_missing(deleted).map_err(explain)?.is_some()),
     }
-}
-
-/// The certificates in the requests of users, which a cluster keeps for about an hour.
-pub(super) async fn recent(client: &Client) -> Result<Vec<CertificateInfo>> {
-    let path = format!("{PATH}?labelSelector={SELECTOR}");
-    let listed: Option<Value> = match get(client, &path).await {
-        Err(error) if has_code(&error, 403) => None,
-        listed => listed.map_err(explain)?,
-    };
-    let items = listed.iter().filter_map(|it| it["items"].as_array()).flatten();
-    let certificates = items.filter_map(|item| {
-        let data = item["status"]["certificate"].as_str()?;
-        let decoded = String::from_utf8(BASE64_STANDARD.decode(data).ok()?).ok()?;
-        let info = CertificateInfo::read(&decoded)?;
-        (item["metadata"]["annotations"][USER] == *info.user).then_some(info)
-    });
-    Ok(certificates.collect())
 }
 
 #[cfg(test)]
@@ -207,8 +205,9 @@ mod tests {
         let client = env.kube();
         let (ttl, timeout) = (Duration::from_hours(1), Duration::from_mins(1));
         let wanted = Wanted { name: "jane", groups: &[], ttl, timeout };
+        let name = OnceLock::new();
         let (issued, ()) =
-            tokio::join!(issue(&client, &clock, &wanted), sign_for_bob(&client, &clock));
+            tokio::join!(issue(&client, &clock, &wanted, &name), sign_for_bob(&client, &clock));
         let error = issued.err().map(|it| it.to_string()).unwrap_or_default();
         assert_eq!(error, "the certificate of the signer is not one for this user");
         let list: Value = get(&client, PATH).await.unwrap().unwrap();

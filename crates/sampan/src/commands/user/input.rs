@@ -38,9 +38,11 @@ fn check_name(text: &str) -> Result<String, String> {
         return Err(format!("a name in a certificate has at most {MAX_NAME} characters"));
     }
     if !begins_well || !text.chars().all(is_allowed) {
-        return Err("a name has letters, digits and the characters . - _ @ : + and begins with a \
-                    letter or a digit"
-            .to_owned());
+        return Err(
+            "a name has the letters a-z and A-Z, digits and the characters . - _ @ : + and \
+                    begins with a letter or a digit"
+                .to_owned(),
+        );
     }
     Ok(text.to_owned())
 }
@@ -86,6 +88,11 @@ mod tests {
         for bad in ["", "-x", ".", "a/b", "a b", "a,b", "a%2fb", "Jürgen", "a\n", long.as_str()] {
             assert!(parse_name(bad).is_err() && parse_group(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn the_letters_of_a_name_are_those_of_ascii() {
+        assert!(parse_name("Zoë").unwrap_err().contains("the letters a-z and A-Z"));
     }
 
     #[test]

@@ -1,21 +1,26 @@
-//! `sampan user list`: the users that `sampan user add` has made, by their bindings, and those who
-//! have a context in the kubeconfig, or a request for a certificate that still exists.
+//! `sampan user list`: the users that `sampan user add` has made, by their records and bindings, and
+//! those who have a context in the kubeconfig.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use super::{bindings, certificate};
-use crate::connection::ConnectionArgs;
-use crate::kubeconfig::{CertificateInfo, people};
+use super::bindings::{self, Binding};
+use super::records::{self, UserRecord};
+use crate::connection::{Connection, ConnectionArgs, with_rights};
+use crate::kubeconfig::{CertificateInfo, context_name, people};
 use crate::output::{print, print_note};
 use crate::table::aligned;
 use crate::utc;
-use keel::Clock;
+use keel::{Clock, Timestamp};
 
 const EXAMPLES: &str = "Examples:
   sampan user list
   sampan user list --context staging";
+
+/// What has failed if the user of the command lacks a right.
+const NEEDED_RIGHTS: &str = "cannot list users: it takes the rights to list role bindings and to read the config map \
+     sampan-users in kube-system, which the ClusterRole cluster-admin has";
 
 /// List users, their roles and the end of their certificates
 #[derive(Debug, clap::Args)]
@@ -27,44 +32,56 @@ pub(super) struct ListArgs {
 
 /// Runs the command.
 pub(super) async fn run(args: ListArgs, clock: &Clock) -> Result<()> {
-    let connection = args.connection.connect(clock).await?;
+    let listed = args.connection.run(clock, async |connection| list(connection, clock.now()).await);
+    listed.await.map_err(|error| with_rights(error, NEEDED_RIGHTS))
+}
+
+async fn list(connection: &Connection, now: Timestamp) -> Result<()> {
     let client = &connection.client;
-    let mut bindings = bindings::managed(client)
-        .await
-        .context("cannot list users: it takes the right to list role bindings")?;
-    // The last certificate of each user; none if its annotation was removed.
-    let mut persons: BTreeMap<String, Option<CertificateInfo>> = BTreeMap::new();
+    let mut bindings = bindings::managed(client).await?;
+    let mut users = records::read(client, now).await?;
     for binding in &bindings {
-        let last = binding.certificates.iter().max().cloned();
-        let known = persons.entry(binding.user.clone()).or_default();
-        *known = last.max(known.take());
+        users.entry(binding.user.clone()).or_default();
     }
-    let recent = certificate::recent(client).await?;
-    for found in recent.into_iter().chain(people(&connection.path, &connection.cluster_name)?) {
-        let known = persons.entry(found.user.clone()).or_default();
-        *known = Some(found).max(known.take());
+    let in_contexts = people(&connection.path, &connection.cluster_name)?;
+    for certificate in &in_contexts {
+        users.entry(certificate.user.clone()).or_default().add(certificate.clone());
     }
-    if persons.is_empty() {
+    if users.is_empty() {
         print_note("there are no users; to add one: sampan user add NAME --role view");
         return Ok(());
     }
     bindings.sort_by(|a, b| (&a.namespace, &a.role.name).cmp(&(&b.namespace, &b.role.name)));
-    let mut rows =
-        vec![["NAME", "GROUPS", "ROLE", "NAMESPACE", "EXPIRES"].map(str::to_owned).to_vec()];
-    for (name, last) in &persons {
-        let groups = last.as_ref().map(|it| it.groups.join(",")).filter(|it| !it.is_empty());
-        let groups = groups.as_deref().unwrap_or("<none>");
-        let expires = match last.as_ref().map(|it| it.ends) {
-            Some(end) if end <= clock.now() => format!("{} (expired)", utc::format(end)),
+    print(aligned(&rows(&users, &bindings, now)).as_bytes())?;
+    report_contexts(connection, &users, &in_contexts);
+    Ok(())
+}
+
+/// The table: a line for each role of a user.
+fn rows(
+    users: &BTreeMap<String, UserRecord>,
+    bindings: &[Binding],
+    now: Timestamp,
+) -> Vec<Vec<String>> {
+    let title = ["NAME", "GROUPS", "ROLE", "NAMESPACE", "CERTIFICATES", "EXPIRES"];
+    let mut rows = vec![title.map(str::to_owned).to_vec()];
+    for (name, user) in users {
+        let valid = user.valid(now).count().to_string();
+        let groups = match groups(user, now).join(",") {
+            none if none.is_empty() => "<none>".to_owned(),
+            groups => groups,
+        };
+        let expires = match user.last_end() {
+            Some(end) if end <= now => format!("{} (expired)", utc::format(end)),
             Some(end) => utc::format(end),
             None => "<unknown>".to_owned(),
         };
         let row = |role: &str, namespace: &str| {
-            [name, groups, role, namespace, &expires].map(str::to_owned).to_vec()
+            [name, &groups, role, namespace, &valid, &expires].map(str::to_owned).to_vec()
         };
         let own: Vec<_> = bindings.iter().filter(|it| it.user == *name).collect();
         if own.is_empty() {
-            rows.push(row("<none>", "<none>"));
+            rows.push(row(if user.is_removed { "<removed>" } else { "<none>" }, "<none>"));
         }
         for binding in own {
             let role = match binding.role.kind.as_str() {
@@ -74,5 +91,32 @@ pub(super) async fn run(args: ListArgs, clock: &Clock) -> Result<()> {
             rows.push(row(&role, binding.namespace.as_deref().unwrap_or("<all>")));
         }
     }
-    print(aligned(&rows).as_bytes())
+    rows
+}
+
+/// The groups of all valid certificates of a user, or those of the last one.
+fn groups(user: &UserRecord, now: Timestamp) -> Vec<&str> {
+    let valid: BTreeSet<&str> =
+        user.valid(now).flat_map(|it| &it.groups).map(String::as_str).collect();
+    if user.valid(now).next().is_some() {
+        return valid.into_iter().collect();
+    }
+    let last = user.certificates.last();
+    last.into_iter().flat_map(|it| &it.groups).map(String::as_str).collect()
+}
+
+/// Names the contexts whose certificate is not the one that ends last.
+fn report_contexts(
+    connection: &Connection,
+    users: &BTreeMap<String, UserRecord>,
+    in_contexts: &[CertificateInfo],
+) {
+    for certificate in in_contexts {
+        let CertificateInfo { user, ends, .. } = certificate;
+        if users.get(user).and_then(UserRecord::last_end) != Some(*ends) {
+            let context = context_name(user, &connection.cluster_name);
+            let end = utc::format(*ends);
+            print_note(&format!("the certificate of the context {context:?} ends at {end}"));
+        }
+    }
 }

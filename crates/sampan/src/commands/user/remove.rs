@@ -3,14 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use super::bindings::{self, Binding};
-use super::certificate;
 use super::input::parse_name;
+use super::records;
 use super::roles::nearest;
-use crate::connection::{Connection, ConnectionArgs};
-use crate::kubeconfig::{CertificateInfo, RemovedPerson, context_name, people, remove_person};
+use crate::connection::{Connection, ConnectionArgs, with_rights};
+use crate::kubeconfig::{RemovedPerson, context_name, people, remove_person};
 use crate::output::{print_line, print_note};
 use crate::utc;
 use keel::Clock;
@@ -18,12 +18,13 @@ use keel::Clock;
 const EXAMPLES: &str = "Examples:
   sampan user remove jane
 
-Kubernetes cannot revoke certificates: one that was issued authenticates its user until it ends, with
-the rights of its groups and of the bindings that `sampan user add` has not made.";
+Kubernetes cannot revoke certificates: one that was issued authenticates its user
+until it ends, with the rights of its groups and of the bindings that
+`sampan user add` has not made.";
 
 /// What has failed if the user of the command lacks a right.
-const NEEDED_RIGHTS: &str = "cannot remove the user: it takes the rights to list and delete role bindings, which the \
-     ClusterRole cluster-admin has";
+const NEEDED_RIGHTS: &str = "cannot remove the user: it takes the rights to list and delete role bindings and to write the \
+     config map sampan-users in kube-system, which the ClusterRole cluster-admin has";
 
 /// Take away the roles of a user, and its context in the kubeconfig
 #[derive(Debug, clap::Args)]
@@ -38,28 +39,40 @@ pub(super) struct RemoveArgs {
 
 /// Runs the command.
 pub(super) async fn run(args: RemoveArgs, clock: &Clock) -> Result<()> {
-    let connection = args.connection.connect(clock).await?;
-    let (client, name) = (&connection.client, args.name.as_str());
-    let all = bindings::managed(client).await.context(NEEDED_RIGHTS)?;
-    let certificates = certificates(&connection).await?;
-    check_known(name, &all, &certificates)?;
+    let name = args.name.as_str();
+    let removed =
+        args.connection.run(clock, async |connection| remove(connection, clock, name).await);
+    removed.await.map_err(|error| with_rights(error, NEEDED_RIGHTS))
+}
+
+async fn remove(connection: &Connection, clock: &Clock, name: &str) -> Result<()> {
+    let client = &connection.client;
+    let all = bindings::managed(client).await?;
+    let mut records = records::read(client, clock.now()).await?;
+    let in_contexts = people(&connection.path, &connection.cluster_name)?;
+    let known = all.iter().map(|it| &it.user).chain(records.keys());
+    let known: Vec<String> = known.chain(in_contexts.iter().map(|it| &it.user)).cloned().collect();
+    check_known(name, &known)?;
+    let mut record = records.remove(name).unwrap_or_default();
+    in_contexts.into_iter().filter(|it| it.user == name).for_each(|it| record.add(it));
     let own: Vec<&Binding> = all.iter().filter(|it| it.user == name).collect();
     for binding in &own {
-        bindings::revoke(client, binding).await.context(NEEDED_RIGHTS)?;
+        bindings::revoke(client, binding).await?;
         print_line(&format!("{} removed from {}", quoted(name), binding.describe()))?;
     }
-    certificate::remove_all(client, name, None).await?;
+    // The record says how many certificates remain, if the user is added again.
+    records::update(client, clock, name, |stored| {
+        stored.is_removed = true;
+        record.certificates.iter().cloned().for_each(|it| stored.add(it));
+    })
+    .await?;
     let removed = remove_person(&connection.path, name, &connection.cluster_name)?;
-    report_context(&removed, name, &connection)?;
-    let of_bindings = own.iter().flat_map(|it| &it.certificates);
-    let remaining: BTreeSet<&CertificateInfo> = of_bindings
-        .chain(certificates.iter().filter(|it| it.user == name))
-        .filter(|it| it.ends > clock.now())
-        .collect();
-    let Some(last) = remaining.last() else { return Ok(()) };
-    let groups = remaining.iter().flat_map(|it| &it.groups).collect();
-    let end = utc::format(last.ends);
-    let remaining = match remaining.len() {
+    report_context(&removed, name, connection)?;
+    let now = clock.now();
+    let Some(last) = record.valid(now).map(|it| it.ends).max() else { return Ok(()) };
+    let groups = record.valid(now).flat_map(|it| &it.groups).collect();
+    let end = utc::format(last);
+    let remaining = match record.valid(now).count() {
         1 => "1 certificate remains".to_owned(),
         count => format!("{count} certificates remain"),
     };
@@ -69,20 +82,11 @@ pub(super) async fn run(args: RemoveArgs, clock: &Clock) -> Result<()> {
     report_rights(client, name, &groups).await
 }
 
-/// The certificates of all users that the kubeconfig or the cluster has.
-async fn certificates(connection: &Connection) -> Result<Vec<CertificateInfo>> {
-    let mut all = certificate::recent(&connection.client).await?;
-    all.extend(people(&connection.path, &connection.cluster_name)?);
-    Ok(all)
-}
-
-fn check_known(name: &str, bindings: &[Binding], certificates: &[CertificateInfo]) -> Result<()> {
-    let known = bindings.iter().map(|it| it.user.clone());
-    let known: Vec<String> = known.chain(certificates.iter().map(|it| it.user.clone())).collect();
+fn check_known(name: &str, known: &[String]) -> Result<()> {
     if known.iter().any(|it| it == name) {
         return Ok(());
     }
-    let suggestion = nearest(name, &known).map(|it| format!("; did you mean {it:?}?"));
+    let suggestion = nearest(name, known).map(|it| format!("; did you mean {it:?}?"));
     bail!(
         "there is no user {name:?} that `sampan user add` has made{}",
         suggestion.unwrap_or_default()
@@ -120,13 +124,14 @@ async fn report_rights(
     if !groups.is_empty() {
         let groups: Vec<&str> = groups.iter().map(|it| it.as_str()).collect();
         print_note(&format!(
-            "a certificate has the rights of the groups {}, whose bindings stay",
+            "its certificates have the rights of the groups {}, whose bindings stay",
             groups.join(", ")
         ));
     }
     if others.is_empty() && groups.is_empty() {
         print_note(
-            "no binding names the user any more: a certificate has the rights of every user",
+            "no binding names the user any more: its certificates have only the rights that every \
+             authenticated user has",
         );
     }
     Ok(())

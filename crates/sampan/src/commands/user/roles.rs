@@ -60,7 +60,7 @@ pub(super) async fn find(client: &Client, text: &str, namespace: Option<&str>) -
         }
         known.extend(names);
     }
-    Err(unknown(name, namespace, &known))
+    Err(unknown(kind, name, namespace, &known))
 }
 
 /// The names of all cluster roles, or of the roles in a namespace.
@@ -74,14 +74,26 @@ async fn names(client: &Client, kind: &str, namespace: Option<&str>) -> Result<V
     Ok(items.filter_map(|it| it["metadata"]["name"].as_str()).map(str::to_owned).collect())
 }
 
-fn unknown(name: &str, namespace: Option<&str>, known: &[String]) -> anyhow::Error {
-    let place = namespace.map(|it| format!(" and no Role in namespace {it:?}")).unwrap_or_default();
-    let suggestion = nearest(name, known).map(|it| format!("; did you mean {it:?}?"));
-    let suggestion = suggestion.unwrap_or_else(|| {
-        "; the roles for people are view, edit, admin and cluster-admin".to_owned()
-    });
-    let hint = if namespace.is_none() { " (a Role needs --namespace)" } else { "" };
-    anyhow!("there is no ClusterRole {name:?}{place}{hint}{suggestion}")
+/// The error of a role that does not exist. `kind` is given if only one kind was looked for.
+fn unknown(
+    kind: Option<&str>,
+    name: &str,
+    namespace: Option<&str>,
+    known: &[String],
+) -> anyhow::Error {
+    let place = namespace.map(|it| format!(" in namespace {it:?}")).unwrap_or_default();
+    let absent = match (kind, namespace) {
+        (Some("Role"), _) => format!("there is no Role {name:?}{place}"),
+        (Some(_), _) => format!("there is no ClusterRole {name:?}"),
+        (None, Some(_)) => format!("there is no ClusterRole {name:?} and no such Role{place}"),
+        (None, None) => format!("there is no ClusterRole {name:?} (a Role needs --namespace)"),
+    };
+    let suggestion = match nearest(name, known) {
+        Some(near) => format!("; did you mean {near:?}?"),
+        None if kind == Some("Role") => String::new(),
+        None => "; the roles for people are view, edit, admin and cluster-admin".to_owned(),
+    };
+    anyhow!("{absent}{suggestion}")
 }
 
 /// The name that is most similar to a word, if any is. Two letters may be wrong in a short name, a
@@ -97,6 +109,27 @@ pub(super) fn nearest<'a>(word: &str, known: &'a [String]) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_error_names_the_kind_that_was_looked_for() {
+        let check = |kind, namespace, expect: &str| {
+            assert_eq!(unknown(kind, "deployer", namespace, &[]).to_string(), expect);
+        };
+        let people = "; the roles for people are view, edit, admin and cluster-admin";
+        check(Some("Role"), Some("shop"), "there is no Role \"deployer\" in namespace \"shop\"");
+        check(
+            Some("ClusterRole"),
+            Some("shop"),
+            &format!("there is no ClusterRole \"deployer\"{people}"),
+        );
+        check(
+            None,
+            Some("shop"),
+            &format!(
+                "there is no ClusterRole \"deployer\" and no such Role in namespace \"shop\"{people}"
+            ),
+        );
+    }
 
     #[test]
     fn the_nearest_role_is_suggested() {
