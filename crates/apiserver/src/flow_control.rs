@@ -8,7 +8,7 @@
 //! none is refused at once.
 //!
 //! The memory of request bodies is limited too, and so is the memory of answers that clients do not
-//! read ([`answer_accounts`]). Users share memory fairly ([`shares`]), so that no user can starve
+//! read ([`answer_accounts`]). Users share memory fairly ([`Shares`]), so that no user can starve
 //! another. The bodies of `system:masters` have a separate limit.
 //!
 //! The components of the plane (controllers, scheduler, simulated nodes) share the process of the
@@ -35,7 +35,6 @@ mod retry_after;
 mod seat_metrics;
 mod answer_accounts;
 mod encoded_items;
-mod shares;
 pub(crate) mod connection;
 
 use std::borrow::Cow;
@@ -48,10 +47,9 @@ use crate::auth::authentication::{User, service_account};
 use crate::auth::authorization::masters;
 use crate::request::{RequestInfo, Verb};
 use answer_accounts::AnswerAccounts;
-use keel::Tasks;
+use keel::{Share, Shares, Tasks};
 use machinery::Status;
 use priority_and_fairness::FairSeat;
-use shares::{Share, Shares};
 
 pub(crate) use answer_accounts::{AnswerAccount, Charge, ConnectionCharge, STREAM_OVERHEAD};
 pub(crate) use encoded_items::{EncodedItem, EncodedItems};

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::admission::Admission;
 use crate::audit::Auditor;
+use crate::auth::authentication::remote::TokenSender;
 use crate::auth::authentication::request_header::RequestHeaderSettings;
 use crate::auth::authentication::service_account::issuer_discovery::IssuerDiscovery;
 use crate::auth::authentication::service_account::{ReferencedObject, TokenError};
@@ -111,8 +112,9 @@ impl Plane {
             Ok(user) => user,
             Err(Refusal::Token { token, why }) if authenticator.remote.is_some() => {
                 let audiences = authenticator.audiences();
-                let answer = authenticator.authenticate_remotely(&token, audiences, why).await;
-                answer.map_err(|_| Status::unauthorized())?.0
+                let sender = TokenSender::Address(peer.address);
+                let answer = authenticator.authenticate_remotely(sender, &token, audiences, why);
+                answer.await.map_err(|_| Status::unauthorized())?.0
             }
             Err(_) => return Err(Status::unauthorized()),
         };
@@ -136,15 +138,20 @@ impl Plane {
         self.authenticator.authenticate(peer.user.as_deref(), headers, path, now, &lookup)
     }
 
-    /// The user of a token, and those of the `requested` audiences that the token is for.
+    /// The user of a token in a review of `reviewer`, and those of the `requested` audiences that the
+    /// token is for.
     pub(crate) async fn authenticate_token(
         &self,
+        reviewer: &User,
         token: &str,
         requested: &[String],
     ) -> Result<(User, Vec<String>), TokenError> {
         match self.authenticate_token_locally(token, requested) {
             Ok(found) => Ok(found),
-            Err(why) => self.authenticator.authenticate_remotely(token, requested, why).await,
+            Err(why) => {
+                let sender = TokenSender::User(&reviewer.name);
+                self.authenticator.authenticate_remotely(sender, token, requested, why).await
+            }
         }
     }
 

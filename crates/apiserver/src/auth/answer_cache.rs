@@ -1,5 +1,10 @@
 //! [`AnswerCache`]: the answers of another server for a while, and the questions in progress.
 //!
+//! All clients together have a limited number of questions in progress, and share it fairly: one client
+//! has at most half of it, and leaves as much to the others as it has itself. So a client that asks many
+//! questions while the other server is slow does not keep others from asking. A question counts for the
+//! client that began it, until it is answered.
+//!
 //! Keys are keyed hashes of the question, with a key of this process, so that tokens are not in memory
 //! and nobody can choose questions whose hashes collide.
 
@@ -10,12 +15,13 @@ use std::time::Duration;
 use ring::hmac;
 use tokio::sync::watch;
 
-use keel::{Clock, ClockInstant, Entropy};
+use keel::{Clock, ClockInstant, Entropy, Share, Shares};
 
 /// The maximum number of cached answers; the oldest one is dropped for a new one.
 const MAX_ANSWERS: usize = 8192;
 
-/// The maximum number of questions in progress; further ones fail.
+/// The maximum number of questions in progress; further ones fail, as do those of a client beyond its
+/// share.
 const MAX_QUESTIONS: usize = 1024;
 
 /// The hash of a question.
@@ -28,6 +34,8 @@ pub(super) type Pending<A> = watch::Receiver<Option<A>>;
 pub(super) struct AnswerCache<A> {
     clock: Clock,
     hash_key: hmac::Key,
+    /// The questions in progress, by client. It is locked after the state.
+    shares: Arc<Shares>,
     state: Mutex<State<A>>,
 }
 
@@ -55,7 +63,7 @@ pub(super) enum Begin<A> {
     Pending(Pending<A>),
     /// Ask, and wait for the answer.
     Ask(Question<A>, Pending<A>),
-    /// Too many questions are in progress.
+    /// Too many questions are in progress, of the client or of all.
     Full,
 }
 
@@ -64,6 +72,7 @@ pub(super) struct Question<A> {
     cache: Arc<AnswerCache<A>>,
     key: Key,
     sender: watch::Sender<Option<A>>,
+    _share: Share,
 }
 
 impl<A: Clone> AnswerCache<A> {
@@ -78,11 +87,12 @@ impl<A: Clone> AnswerCache<A> {
             count: 0,
             questions: HashMap::new(),
         };
-        Self { clock: clock.clone(), hash_key, state: Mutex::new(state) }
+        let shares = Shares::new(MAX_QUESTIONS);
+        Self { clock: clock.clone(), hash_key, shares, state: Mutex::new(state) }
     }
 
-    /// What to do about a question.
-    pub(super) fn begin(self: &Arc<Self>, key: Key) -> Begin<A> {
+    /// What to do about a question of `client`.
+    pub(super) fn begin(self: &Arc<Self>, client: &str, key: Key) -> Begin<A> {
         let mut state = self.lock();
         if let Some(cached) = state.answers.get(&key)
             && self.is_valid(cached)
@@ -92,12 +102,10 @@ impl<A: Clone> AnswerCache<A> {
         if let Some(pending) = state.questions.get(&key) {
             return Begin::Pending(pending.clone());
         }
-        if state.questions.len() >= MAX_QUESTIONS {
-            return Begin::Full;
-        }
+        let Some(share) = self.shares.take(client, 1) else { return Begin::Full };
         let (sender, pending) = watch::channel(None);
         state.questions.insert(key, pending.clone());
-        Begin::Ask(Question { cache: Arc::clone(self), key, sender }, pending)
+        Begin::Ask(Question { cache: Arc::clone(self), key, sender, _share: share }, pending)
     }
 
     /// The key of a question, which consists of these texts.
@@ -179,7 +187,7 @@ mod tests {
     }
 
     fn begin(cache: &Cache, text: &str) -> Begin<u8> {
-        cache.begin(cache.key([text]))
+        cache.begin("alice", cache.key([text]))
     }
 
     /// Answers a question, which must be asked.
@@ -225,12 +233,17 @@ mod tests {
     #[test]
     fn questions_are_shared_and_bounded() {
         let (cache, _) = cache();
-        let asked: Vec<Begin<u8>> =
-            (0..MAX_QUESTIONS).map(|it| begin(&cache, &it.to_string())).collect();
-        assert!(matches!(begin(&cache, "0"), Begin::Pending(_)));
-        assert!(matches!(begin(&cache, "another"), Begin::Full));
+        let ask = |client: &str| -> Vec<Begin<u8>> {
+            let begin = |it: usize| cache.begin(client, cache.key([client, &it.to_string()]));
+            (0..MAX_QUESTIONS).map(begin).filter(|it| !matches!(it, Begin::Full)).collect()
+        };
+        let asked: Vec<_> = ["alice", "bob", "carol"].map(ask).into();
+        let counts: Vec<usize> = asked.iter().map(Vec::len).collect();
+        assert_eq!(counts, [MAX_QUESTIONS / 2, MAX_QUESTIONS / 4, MAX_QUESTIONS / 8]);
+        let again = cache.begin("carol", cache.key(["alice", "0"]));
+        assert!(matches!(again, Begin::Pending(_)), "it needs no share");
         drop(asked);
-        assert!(matches!(begin(&cache, "0"), Begin::Ask(..)));
+        assert_eq!(ask("bob").len(), MAX_QUESTIONS / 2);
     }
 
     #[test]

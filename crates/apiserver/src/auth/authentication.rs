@@ -28,7 +28,7 @@ use crate::request::is_well_escaped;
 use anonymous::Anonymous;
 use machinery::field_path::quote_list;
 use machinery::{Value, json, timestamp};
-use remote::RemoteAuthenticators;
+use remote::{RemoteAuthenticators, TokenSender};
 use service_account::{
     LegacyClaims, Lookup, ReferencedObject, TokenError, TokenSigner, UsedSecret,
 };
@@ -202,16 +202,18 @@ impl Authenticator {
     }
 
     /// The user of a token that the server does not accept itself, for the reason `why`, and those of
-    /// the `requested` audiences that the token is for. Waits for other servers, if there are any.
+    /// the `requested` audiences that the token is for. Waits for other servers, if there are any;
+    /// `sender` is the client.
     pub async fn authenticate_remotely(
         &self,
+        sender: TokenSender<'_>,
         token: &str,
         requested: &[String],
         why: TokenError,
     ) -> Result<(User, Vec<String>), TokenError> {
         let Some(remote) = &self.remote else { return Err(why) };
         // Boxed, so that requests which do not wait for another server have a small future.
-        let answer = Box::pin(remote.authenticate(token, self.audiences(), requested));
+        let answer = Box::pin(remote.authenticate(sender, token, self.audiences(), requested));
         answer.await.map_err(|also| why.and(also))
     }
 

@@ -81,7 +81,7 @@ async fn review_token(cx: &RequestContext, review: &Object) -> Result<Value, Sta
         [] => cx.plane.authenticator.audiences(),
         requested => requested,
     };
-    Ok(match cx.plane.authenticate_token(token, requested).await {
+    Ok(match cx.plane.authenticate_token(&cx.scope.user, token, requested).await {
         Ok((user, audiences)) => {
             json!({"authenticated": true, "user": user.to_info(), "audiences": audiences})
         }

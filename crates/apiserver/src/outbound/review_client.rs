@@ -1,6 +1,9 @@
 //! [`ReviewClient`]: sends reviews to the server of a webhook, and repeats a call that fails for a
 //! passing reason, with growing delays.
 //!
+//! A server limits the calls in progress on one HTTP/2 connection, and further ones wait. The calls are
+//! therefore distributed over several connections, so that calls which hang do not delay others.
+//!
 //! Upstream: `apiserver/pkg/util/webhook` `WithExponentialBackoff`.
 
 use std::str::FromStr;
@@ -9,6 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Response;
 use http::header::RETRY_AFTER;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
 use super::webhook_endpoint::{PostError, WebhookEndpoint};
@@ -21,6 +25,13 @@ const ATTEMPTS: u32 = 5;
 
 /// The delay after the first attempt. Each further delay is half as long again.
 const FIRST_DELAY: Duration = Duration::from_millis(500);
+
+/// The maximum number of calls in progress on a connection: the lowest limit of a server that RFC 9113
+/// recommends.
+const CALLS_PER_CONNECTION: usize = 100;
+
+/// The maximum number of connections. Callers limit the number of their calls to about a thousand.
+const CONNECTIONS: usize = 11;
 
 /// The version of the API group of reviews.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +70,22 @@ pub(crate) struct ReviewClient {
     endpoint: WebhookEndpoint,
     /// The time limit of an attempt.
     timeout: Duration,
-    outbound: Outbound,
+    /// A call takes the first connection with room.
+    connections: [Connection; CONNECTIONS],
     entropy: Entropy,
+}
+
+/// A connection to the server, which is opened when it is needed.
+#[derive(Debug)]
+struct Connection {
+    outbound: Outbound,
+    room: Semaphore,
+}
+
+impl Default for Connection {
+    fn default() -> Self {
+        Self { outbound: Outbound::default(), room: Semaphore::new(CALLS_PER_CONNECTION) }
+    }
 }
 
 /// The result of an attempt, for metrics.
@@ -88,7 +113,7 @@ pub(crate) struct CallError {
 impl ReviewClient {
     /// A client of a server without connections.
     pub(crate) fn new(endpoint: WebhookEndpoint, timeout: Duration, entropy: &Entropy) -> Self {
-        Self { endpoint, timeout, outbound: Outbound::default(), entropy: entropy.clone() }
+        Self { endpoint, timeout, connections: Default::default(), entropy: entropy.clone() }
     }
 
     /// Sends a review and returns the body of the response. No attempt begins after `deadline`, if
@@ -126,7 +151,14 @@ impl ReviewClient {
     }
 
     async fn attempt(&self, body: Bytes, deadline: Instant) -> Result<Bytes, CallError> {
-        let posted = self.endpoint.post(&self.outbound, None, body, deadline).await;
+        let mut connections = self.connections.iter();
+        let place = connections.find_map(|it| Some((&it.outbound, it.room.try_acquire().ok()?)));
+        // Without a place, the call waits until the server accepts it on the first connection.
+        let (outbound, _place) = match place {
+            Some((outbound, place)) => (outbound, Some(place)),
+            None => (&self.connections[0].outbound, None),
+        };
+        let posted = self.endpoint.post(outbound, None, body, deadline).await;
         let answer = posted.map_err(|error| CallError {
             message: format!("Post {}: {error}", quote(self.endpoint.url())),
             result: match error {

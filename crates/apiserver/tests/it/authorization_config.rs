@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tempfile::TempDir;
 
 use crate::objects::CONFIG_MAPS;
@@ -231,18 +233,22 @@ async fn masters_and_components_do_not_depend_on_another_server() {
     tokio::select! {
         biased;
         code = fixture.list("alice") => panic!("the answer {code} came without the server"),
-        () = async { while server.calls().is_empty() { tokio::task::yield_now().await } } => {}
+        () = server.until_called(1) => {}
     }
 }
 
 #[tokio::test]
 async fn a_server_that_hangs_holds_only_requests_that_wait_for_it() {
     let server = healthy().await;
-    for (policy, expected) in [("NoOpinion", 200), ("Deny", 500)] {
+    for (policy, has_role, expected) in
+        [("NoOpinion", true, 200), ("NoOpinion", false, 500), ("Deny", true, 500)]
+    {
         let changes = json!({"timeout": "600ms", "failurePolicy": policy,
             "matchConditions": [{"expression": "request.user != 'carol'"}]});
         let fixture = Fixture::start(&server, &changes).await;
-        fixture.grant("slow").await;
+        if has_role {
+            fixture.grant("slow").await;
+        }
         fixture.grant("carol").await;
         let slow = fixture.list("slow");
         let others = async {
@@ -255,11 +261,33 @@ async fn a_server_that_hangs_holds_only_requests_that_wait_for_it() {
             code = slow => panic!("the answer {code} came before others"),
             () = others => {}
         }
-        assert_eq!(fixture.list("slow").await, expected, "{policy}");
+        let answer = fixture.client("slow").get_as(CONFIG_MAPS, JSON).await;
+        assert_eq!(answer.code, expected, "{policy}");
+        let is_timeout = answer.text().contains("context deadline exceeded");
+        assert_eq!(is_timeout, expected == 500, "{policy}: {}", answer.text());
         let name = "apiserver_authorization_webhook_evaluations_fail_open_total";
         let failed_open = fixture.metric(name, "result=\"timeout\"").await;
         assert_eq!(failed_open > 0, policy == "NoOpinion", "{policy}");
     }
+}
+
+#[tokio::test]
+async fn a_user_whose_reviews_hang_leaves_half_of_them_to_others() {
+    const HALF: usize = 512;
+    let server = healthy().await;
+    let fixture = Fixture::start(&server, &json!({})).await;
+    let slow = fixture.client("slow");
+    let paths: Vec<String> = (0..=HALF).map(|it| format!("{CONFIG_MAPS}/{it}")).collect();
+    let requests = paths.iter().map(|path| slow.get_as(path, JSON));
+    let mut requests: FuturesUnordered<_> = requests.collect();
+    let refused = requests.next().await.unwrap();
+    let text = refused.text();
+    assert_eq!(refused.code, 500, "{text}");
+    assert!(text.contains("too many access reviews are in progress"), "{text}");
+    server.until_called(HALF).await;
+    assert_eq!(fixture.list("alice").await, 200);
+    assert_eq!(fixture.list("bob").await, 403);
+    assert!(requests.next().now_or_never().is_none(), "the others wait");
 }
 
 #[tokio::test]

@@ -123,6 +123,13 @@ impl WebhookServer {
         self.calls.lock().unwrap().clone()
     }
 
+    /// Waits until there were `count` calls.
+    pub(crate) async fn until_called(&self, count: usize) {
+        while self.calls.lock().unwrap().len() < count {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// The names of the objects in the calls.
     pub(crate) fn names(&self) -> Vec<String> {
         let name = |call: WebhookCall| call.review["request"]["name"].as_str().unwrap().to_owned();

@@ -1,7 +1,8 @@
 //! [`TokenWebhook`]: asks another server about a token, with a `TokenReview`.
 //!
 //! Answers are cached for a while, also refusals, but not failures. Requests with the same token share
-//! one call. A call that fails for a passing reason is repeated with growing delays.
+//! one call. A call that fails for a passing reason is repeated with growing delays. The questions in
+//! progress are limited, and their senders share the limit fairly.
 //!
 //! Upstream: `authenticator/token/webhook` and `authentication/token/cache`.
 
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::remote::TokenSender;
 use super::{User, common_audiences};
 use crate::auth::answer_cache::{AnswerCache, Begin};
 use crate::outbound::review_client::{ReviewClient, ReviewVersion};
@@ -67,15 +69,16 @@ impl TokenWebhook {
     }
 
     /// The user of a token, and those of the `requested` audiences that it is for; None if the other
-    /// server does not accept it. `own` are the audiences of this server.
+    /// server does not accept it. `own` are the audiences of this server, `sender` is the client.
     pub(super) async fn authenticate(
         &self,
+        sender: TokenSender<'_>,
         token: &str,
         own: &[String],
         requested: &[String],
     ) -> Answer {
         let texts = std::iter::once(token).chain(requested.iter().map(String::as_str));
-        let mut pending = match self.cache.begin(self.cache.key(texts)) {
+        let mut pending = match self.cache.begin(&sender.client(), self.cache.key(texts)) {
             Begin::Known(answer) => return answer,
             Begin::Full => return Err("too many token reviews are in progress".to_owned()),
             Begin::Pending(pending) => pending,

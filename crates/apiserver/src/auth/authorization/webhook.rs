@@ -3,7 +3,7 @@
 //!
 //! Answers are cached for a while, but failures are not. Requests with the same review share one call.
 //! A call that hangs holds only the requests that wait for its answer, until its time-out; then the
-//! failure policy decides.
+//! failure policy decides. The questions in progress are limited, and users share the limit fairly.
 //!
 //! Upstream: `apiserver/plugin/pkg/authorizer/webhook`.
 
@@ -149,7 +149,8 @@ impl Authorizer for WebhookAuthorizer {
             Err(error) => return self.caller.decision(Err(error)).into(),
         }
         let spec = ReviewSpec::new(attributes);
-        let pending = match self.cache.begin(self.cache.key([spec.to_text().as_str()])) {
+        let key = self.cache.key([spec.to_text().as_str()]);
+        let pending = match self.cache.begin(&attributes.user.name, key) {
             Begin::Known(answer) => return self.caller.decision(answer).into(),
             // Whatever the failure policy is: a client that makes many requests must not be able to
             // switch off the authorizer.

@@ -54,7 +54,7 @@ fn builder(settings: Option<Arc<RequestHeaderSettings>>) -> TestEnvBuilder {
 
 /// Asks the server who the client with this certificate and these headers is. The error is the code of
 /// the response.
-async fn identity(
+pub(super) async fn identity(
     plane: &TestEnv,
     certificate: Option<&Certified>,
     headers: &[(&str, &str)],

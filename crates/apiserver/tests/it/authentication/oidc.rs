@@ -206,3 +206,48 @@ async fn certificates_and_service_accounts_do_not_wait_for_an_issuer() {
     assert_eq!(alice.get("/apis").await.0, 200);
     assert_eq!(plane.bearer("nonsense").get("/apis").await.0, 401);
 }
+
+#[tokio::test]
+async fn a_withdrawn_key_is_forgotten_after_an_hour() {
+    let issuer = TestIssuer::start(&["sec1", "p384"]).await;
+    let plane = issuer.plane(&json!({})).await;
+    let token = |key: &str| issuer.token(&plane, key, &json!({"exp": i64::from(u32::MAX)}));
+    let (withdrawn, other) = (token("sec1"), token("p384"));
+    plane.bearer(&withdrawn).until("/apis", |code, _| code == 200).await;
+    issuer.publish(&["p384"]);
+    plane.advance(Duration::from_mins(59));
+    assert_eq!(plane.bearer(&withdrawn).get("/apis").await.0, 200);
+    assert_eq!(issuer.fetches(), 1);
+    plane.advance(Duration::from_mins(1));
+    plane.bearer(&withdrawn).until("/apis", |code, _| code == 401).await;
+    assert_eq!(plane.bearer(&other).get("/apis").await.0, 200);
+    assert_eq!(issuer.fetches(), 2);
+}
+
+#[tokio::test]
+async fn the_document_of_an_issuer_can_be_at_another_url() {
+    const ISSUER: &str = "https://issuer.example/tenant";
+    let issuer = TestIssuer::start(&["sec1"]).await;
+    let document = format!("{}/.well-known/openid-configuration", issuer.url());
+    let change = json!({"issuer": {"url": ISSUER, "discoveryURL": document}});
+    let plane = issuer.plane_without_waiting(&change).await;
+    let claims = json!({"iss": ISSUER, "exp": i64::from(u32::MAX)});
+    let token = issuer.token(&plane, "sec1", &claims);
+    // The document is that of another issuer.
+    while issuer.documents() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let why = error(&plane, &token).await;
+    assert_eq!(why, "[invalid bearer token, oidc: authenticator not initialized]");
+    assert_eq!(issuer.fetches(), 0);
+    let keys = format!("{}/keys", issuer.url());
+    issuer.set_document(json!({"issuer": ISSUER, "jwks_uri": keys}));
+    let advancing = |code: u16, _: &Value| {
+        plane.advance(Duration::from_secs(10));
+        code == 200
+    };
+    plane.bearer(&token).until("/apis", advancing).await;
+    // The claim of a token is that of the issuer, not that of the document's URL.
+    let other = issuer.token(&plane, "sec1", &json!({"exp": i64::from(u32::MAX)}));
+    assert_eq!(error(&plane, &other).await, "invalid bearer token");
+}

@@ -1,27 +1,33 @@
 //! Tokens about which another server is asked.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::webhook_server::WebhookServer;
 use apiserver::auth::authentication::token_webhook::TokenWebhookSettings;
 use apiserver::outbound::review_client::ReviewVersion;
 use apiserver::outbound::webhook_endpoint::WebhookEndpoint;
 use machinery::{Value, json};
-use testenv::TestEnv;
+use testenv::{TestEnv, TestEnvBuilder};
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const OWN: &str = "https://kubernetes.default.svc";
 
-/// A server that knows the token `good`, and `elsewhere`, which is for the audience `vault`. It answers
-/// with `code`, and after a failure with 200.
+/// A server that knows the token `good`, and `elsewhere`, which is for the audience `vault`, and does not
+/// answer about tokens that begin with `slow`. It answers with `code`, and after a failure with 200.
 async fn start(code: &Arc<AtomicU16>) -> WebhookServer {
     let code = Arc::clone(code);
     WebhookServer::start(move |review| {
         let user = json!({"username": "alice", "uid": "7", "groups": ["dev"],
             "extra": {"example.org/a": ["b"]}});
-        let status = match review["spec"]["token"].as_str().unwrap() {
+        let token = review["spec"]["token"].as_str().unwrap();
+        let is_slow = token.starts_with("slow");
+        let status = match token {
             "good" => json!({"authenticated": true, "user": user}),
             "elsewhere" => json!({"authenticated": true, "user": user, "audiences": ["vault"]}),
             "nameless" => json!({"authenticated": true}),
@@ -31,18 +37,27 @@ async fn start(code: &Arc<AtomicU16>) -> WebhookServer {
         let answer =
             json!({"apiVersion": review["apiVersion"], "kind": "TokenReview", "status": status});
         let code = code.swap(200, Ordering::SeqCst);
-        std::future::ready((code, answer.to_string().into()))
+        async move {
+            if is_slow {
+                std::future::pending::<()>().await;
+            }
+            (code, answer.to_string().into())
+        }
     })
     .await
 }
 
-async fn plane(server: &WebhookServer, version: ReviewVersion) -> TestEnv {
+fn builder(server: &WebhookServer, version: ReviewVersion) -> TestEnvBuilder {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("config");
     std::fs::write(&path, server.kubeconfig()).unwrap();
     let endpoint = WebhookEndpoint::read(&path).unwrap();
     let settings = TokenWebhookSettings { endpoint, version, cache_ttl: Duration::from_mins(2) };
-    TestEnv::builder().config(|config| config.token_webhook = Some(settings)).start().await
+    TestEnv::builder().config(|config| config.token_webhook = Some(settings))
+}
+
+async fn plane(server: &WebhookServer, version: ReviewVersion) -> TestEnv {
+    builder(server, version).start().await
 }
 
 async fn review(plane: &TestEnv, token: &str, audiences: &[&str]) -> Value {
@@ -137,4 +152,38 @@ async fn a_server_that_is_down_refuses_only_its_own_tokens() {
     assert!(!error.contains("of-the-server") && !error.contains("good"), "{error}");
     let robot = super::create_robot_token(&plane, &json!({})).await;
     assert_eq!(plane.bearer(&robot).get("/apis").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_refuses_its_tokens_after_its_time() {
+    let server = start(&Arc::new(AtomicU16::new(200))).await;
+    let plane = plane(&server, ReviewVersion::V1).await;
+    let client = plane.bearer("slow");
+    let mut request = pin!(client.get("/apis"));
+    tokio::select! {
+        biased;
+        (code, _) = &mut request => panic!("the answer {code} came without the server"),
+        () = server.until_called(1) => {}
+    }
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(30)).await;
+    assert_eq!(request.await.0, 401);
+}
+
+#[tokio::test]
+async fn a_client_whose_tokens_hang_leaves_half_of_the_reviews_to_others() {
+    const HALF: usize = 512;
+    let server = start(&Arc::new(AtomicU16::new(200))).await;
+    let plane = builder(&server, ReviewVersion::V1).system_clock().listen().start().await;
+    let clients: Vec<_> = (0..=HALF).map(|it| plane.bearer(&format!("slow-{it}"))).collect();
+    let mut requests: FuturesUnordered<_> = clients.iter().map(|it| it.get("/apis")).collect();
+    assert_eq!(requests.next().await.unwrap().0, 401);
+    server.until_called(HALF).await;
+    assert_eq!(plane.bearer("good").get("/apis").await.0, 401, "the same client");
+    // Another address, and a known user.
+    let header = ("authorization", "Bearer good");
+    let user = super::front_proxy::identity(&plane, None, &[header]).await.unwrap();
+    assert_eq!(user["username"], "alice");
+    assert_eq!(review(&plane, "bad", &[]).await["error"], "invalid bearer token");
+    assert!(requests.next().now_or_never().is_none(), "the others wait");
 }

@@ -1,4 +1,4 @@
-//! [`Shares`]: a limited amount of memory that users share fairly.
+//! [`Shares`]: a limited amount, for instance of memory, that users share fairly.
 //!
 //! A user gets more only if the user's total is then not larger than what was left. In small steps,
 //! one user gets half of the amount, the next one half of the rest, and so on: a user without a share
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// See the [module documentation](self).
 #[derive(Debug)]
-pub(super) struct Shares {
+pub struct Shares {
     total: usize,
     taken: Mutex<Taken>,
 }
@@ -51,18 +51,18 @@ impl Taken {
 
 impl Shares {
     /// Shares of `total`, none of which is taken.
-    pub(super) fn new(total: usize) -> Arc<Self> {
+    pub fn new(total: usize) -> Arc<Self> {
         Arc::new(Self { total, taken: Mutex::default() })
     }
 
     /// Takes a share of `amount`; None if that would leave too little for other users.
-    pub(super) fn take(self: &Arc<Self>, user: &str, amount: usize) -> Option<Share> {
+    pub fn take(self: &Arc<Self>, user: &str, amount: usize) -> Option<Share> {
         let mut share = Share { shares: Arc::clone(self), user: user.to_owned(), amount: 0 };
         share.grow(amount).then_some(share)
     }
 
     /// Like [`Shares::take`], but a user without a share always gets the amount, however large.
-    pub(super) fn take_or_first(self: &Arc<Self>, user: &str, amount: usize) -> Option<Share> {
+    pub fn take_or_first(self: &Arc<Self>, user: &str, amount: usize) -> Option<Share> {
         if let Some(share) = self.take(user, amount) {
             return Some(share);
         }
@@ -84,7 +84,7 @@ impl Shares {
 
 /// The share of a user, released when it is dropped.
 #[derive(Debug)]
-pub(super) struct Share {
+pub struct Share {
     shares: Arc<Shares>,
     user: String,
     amount: usize,
@@ -92,7 +92,7 @@ pub(super) struct Share {
 
 impl Share {
     /// Takes more; returns false and changes nothing if that would leave too little for other users.
-    pub(super) fn grow(&mut self, more: usize) -> bool {
+    pub fn grow(&mut self, more: usize) -> bool {
         let mut taken = self.shares.taken();
         let has = taken.by_user.get(&self.user).copied().unwrap_or(0);
         let left = self.shares.total.saturating_sub(taken.all);
