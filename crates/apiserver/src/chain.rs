@@ -284,7 +284,8 @@ fn refusal(
         let status = forbidden(attributes, decision.reason());
         return recorded(response::forbidden, &status, error_media_type, audit);
     };
-    tracing::warn!(error, "authorization failed");
+    // The authorizer has logged it, if not too often.
+    tracing::debug!(error, "authorization failed");
     response::internal_error(&head.uri, error)
 }
 

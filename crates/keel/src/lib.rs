@@ -1,5 +1,5 @@
 //! The basis of all other crates: time, randomness, tasks and retries, all passed in by the caller,
-//! files that are written atomically, amounts that users share, and the causes of errors.
+//! files that are written atomically, amounts that users share, limits of logs, and the causes of errors.
 //!
 //! Nothing here is global. Two planes in one process have a [`Clock`], an [`Entropy`] and a
 //! [`Tasks`] each, so a test controls the time of one plane, replays its seed, and verifies that all
@@ -13,11 +13,13 @@ mod private_files;
 mod offload;
 mod causes;
 mod shares;
+mod log_limit;
 
 pub use backoff::Backoff;
 pub use causes::{causes, message_with_causes};
 pub use clock::{Clock, ClockInstant, Sleep, Timestamp};
 pub use entropy::Entropy;
+pub use log_limit::LogLimit;
 pub use offload::{Offload, blocking};
 pub use private_files::{
     create_private_directory, open_private, restrict_access, sync_parent_directory, write_private,

@@ -7,7 +7,10 @@ use std::fs::{self, File, OpenOptions};
 use std::hint::spin_loop;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -62,17 +65,28 @@ pub(super) struct LogBackend {
     /// None for the standard output.
     file: Option<Mutex<RotatingFile>>,
     format: LogFormat,
+    clock: Clock,
+    /// Whether the last write to the file was slow.
+    is_slow: AtomicBool,
 }
+
+/// A write that takes longer is slow. Usually it is copied to memory of the operating system, within
+/// microseconds.
+const SLOW: Duration = Duration::from_millis(1);
 
 impl LogBackend {
     /// Opens the file, and creates it and its directory if they do not exist.
     pub(super) fn open(settings: &LogSettings, clock: &Clock) -> Result<Self, LogError> {
         if settings.path == Path::new("-") {
-            return Ok(Self { file: None, format: settings.format });
+            return Ok(Self::new(None, settings.format, clock));
         }
         let file = RotatingFile::open(settings, clock)
             .map_err(|source| LogError { path: settings.path.clone(), source })?;
-        Ok(Self { file: Some(Mutex::new(file)), format: settings.format })
+        Ok(Self::new(Some(Mutex::new(file)), settings.format, clock))
+    }
+
+    fn new(file: Option<Mutex<RotatingFile>>, format: LogFormat, clock: &Clock) -> Self {
+        Self { file, format, clock: clock.clone(), is_slow: AtomicBool::new(false) }
     }
 
     /// Appends events with one write. The error is a message.
@@ -92,9 +106,26 @@ impl LogBackend {
         let written = match &self.file {
             // A pipe may be full for as long as nobody reads it.
             None => keel::blocking(|| write_to_stdout(text)),
-            Some(file) => lock(file).append(text),
+            Some(file) => self.append(file, text),
         };
         written.map_err(|error| error.to_string())
+    }
+
+    /// Appends to a file. While its disk is slow, the runtime replaces each thread that waits for it,
+    /// so that requests that are not recorded go on.
+    fn append(&self, file: &Mutex<RotatingFile>, text: &[u8]) -> io::Result<()> {
+        let write = |mut file: MutexGuard<'_, RotatingFile>| {
+            let start = self.clock.instant();
+            let written = file.append(text);
+            self.is_slow.store(self.clock.elapsed_since(&start) > SLOW, Relaxed);
+            written
+        };
+        if !self.is_slow.load(Relaxed)
+            && let Some(file) = try_lock(file)
+        {
+            return write(file);
+        }
+        keel::blocking(|| write(file.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
@@ -110,17 +141,17 @@ fn legacy_lines(events: &[Bytes]) -> Result<Vec<u8>, serde_json::Error> {
 /// The number of attempts to lock a file before the thread sleeps: a few microseconds.
 const LOCK_ATTEMPTS: usize = 500;
 
-/// Locks a file. Its lock is held for a microsecond or two, while one write is copied to memory of the
-/// operating system, and it takes several times as long to sleep and to be woken.
-fn lock(file: &Mutex<RotatingFile>) -> MutexGuard<'_, RotatingFile> {
+/// Locks a file, unless another thread holds it for long. Usually it holds it for a microsecond or
+/// two, and it takes several times as long to sleep and to be woken.
+fn try_lock(file: &Mutex<RotatingFile>) -> Option<MutexGuard<'_, RotatingFile>> {
     for _ in 0..LOCK_ATTEMPTS {
         match file.try_lock() {
-            Ok(file) => return file,
-            Err(TryLockError::Poisoned(file)) => return file.into_inner(),
+            Ok(file) => return Some(file),
+            Err(TryLockError::Poisoned(file)) => return Some(file.into_inner()),
             Err(TryLockError::WouldBlock) => spin_loop(),
         }
     }
-    file.lock().unwrap_or_else(PoisonError::into_inner)
+    None
 }
 
 fn write_to_stdout(text: &[u8]) -> io::Result<()> {
@@ -162,6 +193,7 @@ impl RotatingFile {
 
     fn append(&mut self, text: &[u8]) -> io::Result<()> {
         if self.size > 0 && self.size + text.len() as u64 > self.max_size {
+            // It may take as long as the file system needs to remove large files.
             keel::blocking(|| self.rotate())?;
         }
         let file = match &mut self.file {
@@ -195,7 +227,7 @@ impl RotatingFile {
             if !backup.exists() {
                 break;
             }
-            backup = backup_path(&self.path, now + std::time::Duration::from_millis(offset));
+            backup = backup_path(&self.path, now + Duration::from_millis(offset));
         }
         match fs::rename(&self.path, &backup) {
             Ok(()) => {}
@@ -276,7 +308,6 @@ fn parse_backup_time(text: &str) -> Option<(i64, u32)> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
-    use std::time::Duration;
 
     use super::*;
 
@@ -379,6 +410,22 @@ mod tests {
             log.write(&line(10)).unwrap();
             assert_eq!(names(directory.path()).len(), kept, "{huge} MB are not reached");
         }
+    }
+
+    #[test]
+    fn an_event_after_a_failed_write_begins_a_new_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit.log");
+        let log = LogBackend::open(&settings(&path, 0, 0), &clock()).unwrap();
+        log.write(&[Bytes::from("a\n")]).unwrap();
+        let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
+        let file = || log.file.as_ref().unwrap().lock().unwrap();
+        file().file = Some(full);
+        assert!(log.write(&[Bytes::from("b\n")]).is_err());
+        // The part of `b` that a full disk had room for may be there.
+        file().file = None;
+        log.write(&[Bytes::from("c\n")]).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a\n\nc\n");
     }
 
     #[test]

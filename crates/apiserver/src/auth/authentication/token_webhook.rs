@@ -16,7 +16,7 @@ use super::{User, common_audiences};
 use crate::auth::answer_cache::{AnswerCache, Begin};
 use crate::outbound::review_client::{ReviewClient, ReviewVersion};
 use crate::outbound::webhook_endpoint::WebhookEndpoint;
-use keel::{Clock, Entropy, Tasks};
+use keel::{Clock, Entropy, LogLimit, Tasks};
 use machinery::{Value, json};
 
 /// The time limit of a call with its repetitions. The value is upstream's.
@@ -51,6 +51,8 @@ pub struct TokenWebhook {
 struct Caller {
     client: ReviewClient,
     version: ReviewVersion,
+    /// Clients cause failures, as many as they send tokens.
+    log: LogLimit,
 }
 
 impl TokenWebhook {
@@ -64,7 +66,7 @@ impl TokenWebhook {
         let TokenWebhookSettings { endpoint, version, cache_ttl } = settings;
         let cache = Arc::new(AnswerCache::new(clock, entropy));
         let client = ReviewClient::new(endpoint, TIMEOUT, entropy);
-        let caller = Arc::new(Caller { client, version });
+        let caller = Arc::new(Caller { client, version, log: LogLimit::new(clock) });
         Self { caller, cache, cache_ttl, tasks: tasks.clone() }
     }
 
@@ -107,7 +109,9 @@ impl Caller {
         let deadline = Some(Instant::now() + TIMEOUT);
         let answer = self.client.post(body.into(), deadline, |_, _| {}).await.map_err(|error| {
             let error = error.message;
-            tracing::error!(error, "Failed to make webhook authenticator request");
+            if let Some(failures) = self.log.pass(1) {
+                tracing::error!(error, failures, "cannot ask the webhook authenticator");
+            }
             error
         })?;
         read(&answer, own, requested)

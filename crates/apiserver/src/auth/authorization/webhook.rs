@@ -21,7 +21,7 @@ use crate::auth::authentication::User;
 use crate::auth::metrics::AuthorizationMetrics;
 use crate::outbound::review_client::{AttemptResult, ReviewClient, ReviewVersion};
 use crate::outbound::webhook_endpoint::WebhookEndpoint;
-use keel::{Clock, Entropy, Tasks};
+use keel::{Clock, Entropy, LogLimit, Tasks};
 use match_conditions::Match;
 use review::{ReviewSpec, ReviewStatus};
 
@@ -83,6 +83,8 @@ struct Caller {
     unauthorized_ttl: Duration,
     failure_policy: FailurePolicy,
     metrics: Arc<AuthorizationMetrics>,
+    /// Clients cause failures, as many as they send requests.
+    log: LogLimit,
 }
 
 impl WebhookAuthorizer {
@@ -102,6 +104,7 @@ impl WebhookAuthorizer {
             unauthorized_ttl: settings.unauthorized_ttl,
             failure_policy: settings.failure_policy,
             metrics,
+            log: LogLimit::new(clock),
         };
         Self {
             caller: Arc::new(caller),
@@ -146,7 +149,10 @@ impl Authorizer for WebhookAuthorizer {
         match self.matches(attributes) {
             Ok(true) => {}
             Ok(false) => return Decision::no_opinion("").into(),
-            Err(error) => return self.caller.decision(Err(error)).into(),
+            Err(error) => {
+                self.caller.log_failure(&error);
+                return self.caller.decision(Err(error)).into();
+            }
         }
         let spec = ReviewSpec::new(attributes);
         let key = self.cache.key([spec.to_text().as_str()]);
@@ -156,6 +162,7 @@ impl Authorizer for WebhookAuthorizer {
             // switch off the authorizer.
             Begin::Full => {
                 let error = "too many access reviews are in progress".to_owned();
+                self.caller.log_failure(&error);
                 return Decision::failed_and_denied(error).into();
             }
             Begin::Pending(pending) => pending,
@@ -193,10 +200,16 @@ impl Caller {
                 if self.failure_policy == FailurePolicy::NoOpinion {
                     self.metrics.count_fail_open(&self.name, label(error.result));
                 }
-                let error = error.message;
-                tracing::error!(error, "Failed to make webhook authorizer request");
-                Err(error)
+                self.log_failure(&error.message);
+                Err(error.message)
             }
+        }
+    }
+
+    fn log_failure(&self, error: &str) {
+        if let Some(failures) = self.log.pass(1) {
+            let name = &self.name;
+            tracing::error!(name, error, failures, "cannot ask the webhook authorizer");
         }
     }
 
