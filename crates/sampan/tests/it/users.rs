@@ -380,14 +380,14 @@ fn a_cluster_without_a_signer_is_named_as_the_cause() {
 fn an_interrupted_wait_removes_the_request() {
     let plane = Plane::in_memory();
     let mut process = plane::sampan()
-        .args(["user", "add", "jane", "--timeout", "10m"])
+        .args(["user", "add", "jane", "--timeout", "1m"])
         .env("KUBECONFIG", &plane.kubeconfig)
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let mut notes = BufReader::new(process.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert_eq!(notes.next().unwrap(), "waiting for the certificate (up to 600s)");
+    assert_eq!(notes.next().unwrap(), "waiting for the certificate (up to 60s)");
     let id = process.id().to_string();
     assert!(Command::new("kill").args(["-s", "INT", &id]).status().unwrap().success());
     let error = notes.next().unwrap();
