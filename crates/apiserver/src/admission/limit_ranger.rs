@@ -31,14 +31,14 @@ fn limited_kind(attributes: &Attributes<'_>) -> Option<LimitedKind> {
 /// Sets the default requests and limits of a pod's containers.
 pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
     let Some(LimitedKind::Pod) = limited_kind(attributes) else { return Ok(()) };
-    enforcement::set_defaults(&ranges(attributes), object)
+    enforcement::set_defaults(&ranges(attributes)?, object)
         .map_err(|error| Status::too_large(&error.to_string()))
 }
 
 /// Rejects an object that violates a limit range.
 pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
     let Some(limited) = limited_kind(attributes) else { return Ok(()) };
-    let ranges = ranges(attributes);
+    let ranges = ranges(attributes)?;
     let outcome = match limited {
         LimitedKind::Pod => enforcement::validate_pod(&ranges, object),
         LimitedKind::Claim => enforcement::validate_claim(&ranges, object),
@@ -51,6 +51,6 @@ pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(
     })
 }
 
-fn ranges(attributes: &Attributes<'_>) -> Vec<Arc<Limits>> {
+fn ranges(attributes: &Attributes<'_>) -> Result<Vec<Arc<Limits>>, Status> {
     attributes.admission.limit_ranges.initialized(&attributes.scope.storage, attributes.namespace)
 }

@@ -16,6 +16,7 @@ use super::Attributes;
 use crate::cache::watch_cache::Snapshot;
 use crate::storage::catalog::ServedResource;
 use crate::storage::hooks::Reservation;
+use crate::storage::unreadable_error;
 use kinds::core::resource_quota::usage::{Amounts, Evaluator, Quota, add, shown};
 use machinery::quantity::Quantity;
 use machinery::{Object, Status};
@@ -99,7 +100,7 @@ pub(super) fn reserve(attributes: &Attributes<'_>, object: &Object) -> Result<Re
     if !evaluator.may_grow(&scope.path.subresource, object, attributes.old) {
         return Ok(Reservation::default());
     }
-    let quotas = attributes.admission.quotas.of(&scope.storage, attributes.namespace);
+    let quotas = attributes.admission.quotas.of(&scope.storage, attributes.namespace)?;
     // The usage is computed before the lock is taken, which all namespaces share. The error of one
     // quota is returned after the limits of the quotas before it are checked.
     let mut usages = Vec::new();
@@ -191,7 +192,7 @@ fn check_limits(
 ) -> Result<(), Status> {
     let quota = &parsed.quota;
     let used =
-        total_usage(state, &attributes.scope.served, attributes.namespace, parsed, evaluator);
+        total_usage(state, &attributes.scope.served, attributes.namespace, parsed, evaluator)?;
     let zero = Quantity::zero();
     let used_of = |name: &str| used.get(name).unwrap_or(&zero);
     let is_exceeded =
@@ -221,10 +222,9 @@ fn total_usage(
     namespace: &str,
     parsed: &ParsedQuota,
     evaluator: &Evaluator,
-) -> Amounts {
-    let snapshot = served.cache.snapshot();
-    let mut used =
-        stored_usage(&mut state.counters, served, &snapshot, namespace, parsed, evaluator).clone();
+) -> Result<Amounts, Status> {
+    let (used, snapshot) = stored_usage(&mut state.counters, served, namespace, parsed, evaluator)?;
+    let mut used = used.clone();
     let key = UsageKey::new(&parsed.uid, served);
     for pending in state.pending.iter().filter(|it| it.counter == key) {
         let stored = snapshot.entries.get(pending.key.as_str());
@@ -233,19 +233,20 @@ fn total_usage(
             add(&mut used, &pending.amounts);
         }
     }
-    used
+    Ok(used)
 }
 
-/// The usage of a quota by the stored objects of a resource.
+/// The usage of a quota by the stored objects of a resource, and the snapshot with these objects. Fails
+/// if one of them cannot be decrypted, so that its usage is not known.
 fn stored_usage<'a>(
     counters: &'a mut HashMap<UsageKey, UsageCounter>,
     served: &ServedResource,
-    snapshot: &Snapshot,
     namespace: &str,
     parsed: &ParsedQuota,
     evaluator: &Evaluator,
-) -> &'a Amounts {
+) -> Result<(&'a Amounts, Arc<Snapshot>), Status> {
     let counter = counters.entry(UsageKey::new(&parsed.uid, served)).or_default();
-    counter.catch_up(served, snapshot, namespace, &parsed.quota, evaluator);
-    &counter.used
+    let snapshot = counter.catch_up(served, namespace, &parsed.quota, evaluator);
+    unreadable_error::check_list(&snapshot, &served.key(namespace, ""))?;
+    Ok((&counter.used, snapshot))
 }

@@ -37,7 +37,7 @@ use store::{Error, Event, Record, Revision, Store, Watch};
 pub(crate) use change_log::{Change, EncodingKey};
 pub(crate) use entry::{Entry, Head};
 pub(crate) use label_mask::LabelMask;
-pub(crate) use resource_cache::ResourceCache;
+pub(crate) use resource_cache::{Followed, LogPosition, ResourceCache};
 pub(crate) use snapshot::Snapshot;
 pub(crate) use subscription::Subscription;
 
@@ -234,6 +234,8 @@ impl WatchCache {
                 }
             }
             cache.wake();
+            // Those who wait for changes of any resource have something to read as well.
+            self.applied.send_modify(|_| {});
         }
         Ok(())
     }

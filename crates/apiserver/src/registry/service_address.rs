@@ -3,7 +3,8 @@
 //! The addresses of stored services are read from the services themselves ([`index`]). The
 //! addresses that requests in progress claim are kept until the requests end, so two services never
 //! get the same address. No repair is needed after a crash, because there is no separate allocation
-//! record.
+//! record. While a stored service cannot be decrypted, its addresses are not known, and no service gets
+//! one.
 //!
 //! A dry run gets an address and ports in its response and claims none ([`ServiceAddresses::begin`]).
 //!
@@ -86,8 +87,10 @@ impl ServiceAllocator {
         if matches!(address, AddressRequest::Nothing) && requests.is_empty() {
             return Ok(None);
         }
-        let allocated =
-            self.lock_current(services.cache).allocate(self.network, services, &address, &requests);
+        let mut state = self.lock_current(services.cache);
+        state.index.check_complete()?;
+        let allocated = state.allocate(self.network, services, &address, &requests);
+        drop(state);
         let allocated = allocated.map_err(|error| error.status(object))?;
         let Allocated { addresses, any, health, ports } = allocated;
         let claim = Claim { state: Arc::clone(&self.state), addresses, ports };
@@ -126,8 +129,12 @@ impl ServiceAllocator {
         // Other services have no ports outside of the range.
         let requests_in_range =
             requests.named.iter().any(|port| service::NODE_PORTS.contains(port));
-        let in_use = requests_in_range.then(|| self.lock_current(services.cache));
-        let in_use = in_use.and_then(|state| state.port_in_use(services, &requests));
+        let mut in_use = None;
+        if requests_in_range {
+            let state = self.lock_current(services.cache);
+            state.index.check_complete()?;
+            in_use = state.port_in_use(services, &requests);
+        }
         if let Some(error) = in_use.or(requests.error) {
             return Err(error.status(object));
         }

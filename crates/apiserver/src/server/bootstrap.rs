@@ -91,7 +91,7 @@ pub(crate) async fn maintain(plane: Arc<Plane>) {
         {
             log_failure(ensure(client, NAMESPACES, name, json!({})).await);
         }
-        if services.cache.get(&services.key("default", SERVICE)).is_none() {
+        if !services.cache.contains(&services.key("default", SERVICE)) {
             log_failure(ensure(client, SERVICES, SERVICE, service(&plane)).await);
         }
         let tracking = config_maps.key("kube-system", legacy_token_tracking::NAME);
@@ -149,6 +149,12 @@ async fn restore_service(plane: &Plane, client: &LoopbackClient) -> Result<(), E
     let path = format!("{SERVICES}/{SERVICE}");
     let found = client.get(&path).await;
     if found.code != 200 {
+        let catalog = plane.storage.catalog.load();
+        let stored = catalog.resource("", "services");
+        if stored.is_some_and(|it| it.cache.contains(&it.key("default", SERVICE))) {
+            // It cannot be decrypted. Its key may be added while the plane runs.
+            return Ok(());
+        }
         return ensure(client, SERVICES, SERVICE, wanted).await;
     }
     let spec = found.object().get(&["spec"]).cloned().unwrap_or_default();

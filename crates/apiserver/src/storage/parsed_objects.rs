@@ -13,9 +13,9 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::cache::watch_cache::{Entry, ResourceCache, Snapshot};
-use crate::storage::Storage;
+use crate::storage::{Storage, unreadable_error};
 use keel::blocking;
-use machinery::Object;
+use machinery::{Object, Status};
 use store::Revision;
 
 /// An object with more bytes than this counts as large.
@@ -65,13 +65,18 @@ impl<T> ParsedObjects<T> {
         Self { group, plural, parse, source: OnceLock::new(), cached: Mutex::new(cached) }
     }
 
-    /// The objects of a namespace, in the order of their names.
-    pub(crate) fn of(&self, storage: &Storage, namespace: &str) -> Vec<Arc<T>> {
+    /// The objects of a namespace, in the order of their names. Fails if one of them cannot be
+    /// decrypted: a request must not go on without it.
+    pub(crate) fn of(&self, storage: &Storage, namespace: &str) -> Result<Vec<Arc<T>>, Status> {
         self.matching(storage, namespace, |_| true)
     }
 
-    /// The objects of a namespace that have no pending initializers, in the order of their names.
-    pub(crate) fn initialized(&self, storage: &Storage, namespace: &str) -> Vec<Arc<T>> {
+    /// Like [`ParsedObjects::of`], without the objects that have pending initializers.
+    pub(crate) fn initialized(
+        &self,
+        storage: &Storage,
+        namespace: &str,
+    ) -> Result<Vec<Arc<T>>, Status> {
         self.matching(storage, namespace, |entry| !entry.uninitialized)
     }
 
@@ -101,13 +106,15 @@ impl<T> ParsedObjects<T> {
         storage: &Storage,
         namespace: &str,
         matches: impl Fn(&Entry) -> bool,
-    ) -> Vec<Arc<T>> {
+    ) -> Result<Vec<Arc<T>>, Status> {
         let source = self.source(storage);
         if source.cache.is_empty() {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let prefix = format!("{}{namespace}/", source.prefix);
-        self.under(&source.cache.snapshot(), &prefix, matches)
+        let snapshot = source.cache.snapshot();
+        unreadable_error::check_list(&snapshot, &prefix)?;
+        Ok(self.under(&snapshot, &prefix, matches))
     }
 
     /// The objects of `snapshot` whose keys begin with `prefix`.

@@ -136,7 +136,8 @@ impl StatusWriter {
             return;
         }
         quota.resolve(catalog);
-        let used = quota.used(admission, entry.namespace());
+        // The status stays as it is until the usage is known.
+        let Some(used) = quota.used(admission, entry.namespace()) else { return };
         if !quota.last_write.is_due(&used, &storage.clock) {
             return;
         }
@@ -192,23 +193,21 @@ impl TrackedQuota {
         }
     }
 
-    /// The usage of everything that the quota limits, by stored objects.
-    fn used(&self, admission: &Admission, namespace: &str) -> Used {
+    /// The usage of everything that the quota limits, by stored objects. None if it is not known, since
+    /// an object cannot be decrypted.
+    fn used(&self, admission: &Admission, namespace: &str) -> Option<Used> {
         let mut amounts = Vec::new();
         {
             let mut state = admission.quota_accounting.lock();
             for (served, evaluator) in &self.limited_resources {
-                let snapshot = served.cache.snapshot();
                 let counters = &mut state.counters;
-                amounts.push(
-                    stored_usage(counters, served, &snapshot, namespace, &self.parsed, evaluator)
-                        .clone(),
-                );
+                let stored = stored_usage(counters, served, namespace, &self.parsed, evaluator);
+                amounts.push(stored.ok()?.0.clone());
             }
         }
         let is_limited = |name: &String| self.parsed.quota.hard.contains_key(name);
         let amounts = amounts.into_iter().flatten().filter(|(name, _)| is_limited(name));
-        amounts.map(|(name, amount)| (name, amount.to_string())).collect()
+        Some(amounts.map(|(name, amount)| (name, amount.to_string())).collect())
     }
 
     fn status(&self, used: &Used) -> Value {

@@ -1,12 +1,13 @@
 //! [`UsageCounter`]: the usage of one quota by the stored objects of one resource. It follows the
 //! change log of the resource, so that a request does not count all objects.
 
-use crate::cache::watch_cache::{Entry, Snapshot};
+use std::sync::Arc;
+
+use crate::cache::watch_cache::{Entry, Followed, LogPosition, Snapshot};
 use crate::storage::catalog::ServedResource;
 use kinds::core::resource_quota::usage::{Amounts, Evaluator, Quota, Scope, add};
 use machinery::Object;
 use machinery::quantity::Quantity;
-use store::Revision;
 
 /// The quota and the resource of a counter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -26,8 +27,8 @@ impl UsageKey {
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
 pub(super) struct UsageCounter {
-    /// The revision up to which changes are counted; None before the first count.
-    counted_revision: Option<Revision>,
+    /// The position up to which changes are counted; None before the first count.
+    counted: Option<LogPosition>,
     /// The scopes of the quota at the last full count.
     scopes: Vec<Scope>,
     /// The usage by resource name.
@@ -35,15 +36,15 @@ pub(super) struct UsageCounter {
 }
 
 impl UsageCounter {
-    /// Counts the changes up to `snapshot`, or all objects if the change log is incomplete.
+    /// Counts the changes, or all objects if the change log is incomplete. Returns the snapshot with
+    /// the counted objects.
     pub(super) fn catch_up(
         &mut self,
         served: &ServedResource,
-        snapshot: &Snapshot,
         namespace: &str,
         quota: &Quota,
         evaluator: &Evaluator,
-    ) {
+    ) -> Arc<Snapshot> {
         let usage = |entry: &Entry| {
             if entry.namespace() != namespace {
                 return None;
@@ -53,10 +54,10 @@ impl UsageCounter {
                 if evaluator.is_count() { Object::default() } else { entry.object_as_stored() };
             evaluator.matches(quota, &object).then(|| evaluator.usage(&object))
         };
-        let counted_revision = self.counted_revision.filter(|_| self.scopes == quota.scopes);
-        let changes = counted_revision.and_then(|from| served.cache.after(from, usize::MAX).ok());
+        let counted = self.counted.filter(|_| self.scopes == quota.scopes);
+        let Followed { snapshot, changes, position } = served.cache.follow(counted);
         if let Some(changes) = changes {
-            for change in changes.iter().filter(|it| it.revision <= snapshot.revision) {
+            for change in &changes {
                 if let Some(removed) = change.old.as_deref().and_then(usage) {
                     self.subtract(&removed);
                 }
@@ -73,7 +74,8 @@ impl UsageCounter {
                 }
             }
         }
-        self.counted_revision = Some(snapshot.revision.max(self.counted_revision.unwrap_or(0)));
+        self.counted = Some(position);
+        snapshot
     }
 
     fn subtract(&mut self, removed: &Amounts) {

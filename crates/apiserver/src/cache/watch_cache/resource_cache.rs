@@ -109,8 +109,8 @@ impl ResourceCache {
             })
             .map(|snapshot_entry| (Arc::clone(&snapshot_entry.key), snapshot_entry))
             .collect();
-        let next =
-            Snapshot { rewrites: before.rewrites, unreadable, ..Snapshot::of(entries, revision) };
+        let (rewrites, repairs) = (before.rewrites, before.repairs + 1);
+        let next = Snapshot { unreadable, rewrites, repairs, ..Snapshot::of(entries, revision) };
         state.compact_log(revision);
         state.log.set_floor(revision);
         // The replaced objects, whose events were lost, may be in retained snapshots.
@@ -180,6 +180,7 @@ impl ResourceCache {
         let mut next = Snapshot::clone(&snapshot);
         next.exchange(&record.key, Some(&entry));
         next.unreadable.exchange(&record.key, None);
+        next.repairs += 1;
         state.compact_log(next.revision);
         state.log.set_floor(next.revision);
         self.snapshot.store(Arc::new(next));
@@ -248,6 +249,17 @@ impl ResourceCache {
         let state = self.lock();
         state.check(revision)?;
         Ok(state.log.after(revision).take(limit).cloned().collect())
+    }
+
+    /// The present objects, and the changes since `position`, which is that of the last call.
+    pub(crate) fn follow(&self, position: Option<LogPosition>) -> Followed {
+        let state = self.lock();
+        let snapshot = self.snapshot();
+        let from = position.filter(|it| it.repairs == snapshot.repairs).map(|it| it.revision);
+        let changes = from.filter(|from| state.check(*from).is_ok());
+        let changes = changes.map(|from| state.log.after(from).cloned().collect());
+        let position = LogPosition { revision: snapshot.revision, repairs: snapshot.repairs };
+        Followed { snapshot, changes, position }
     }
 
     /// The objects at `revision`: the present ones after undoing the later changes.
@@ -349,6 +361,7 @@ impl ResourceCache {
                 }
             }
             next.unreadable = now.unreadable.clone();
+            next.repairs = now.repairs;
             next.revision = now.revision;
         };
         // Usually, each pass has fewer changed objects. Under constant writes, the last few are
@@ -376,6 +389,24 @@ impl ResourceCache {
     fn lock(&self) -> std::sync::MutexGuard<'_, ResourceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The position of a follower of the changes, see [`ResourceCache::follow`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LogPosition {
+    revision: Revision,
+    repairs: u64,
+}
+
+/// The result of [`ResourceCache::follow`].
+#[derive(Debug)]
+pub(crate) struct Followed {
+    /// The present objects.
+    pub snapshot: Arc<Snapshot>,
+    /// The changes up to the snapshot; None if the log does not have all of them.
+    pub changes: Option<Vec<Arc<Change>>>,
+    /// The position for the next call.
+    pub position: LogPosition,
 }
 
 impl ResourceState {

@@ -26,6 +26,9 @@ pub(crate) struct Snapshot {
     pub bytes: usize,
     /// The number of times that the objects were rewritten because of a changed schema.
     pub(super) rewrites: u64,
+    /// The number of times that objects were added which could not be decrypted before. Their revisions
+    /// are older than that of the snapshot.
+    pub(super) repairs: u64,
 }
 
 /// An object, and a mask of its labels, which is checked without reading the object.
@@ -79,8 +82,8 @@ impl Snapshot {
             .map(|(key, snapshot_entry)| (Arc::clone(key), snapshot_entry.clone()))
             .collect();
         let unreadable = self.unreadable.clone();
-        let Self { revision, rewrites, .. } = **self;
-        Arc::new(Self { unreadable, rewrites, ..Self::of(entries, revision) })
+        let Self { revision, rewrites, repairs, .. } = **self;
+        Arc::new(Self { unreadable, rewrites, repairs, ..Self::of(entries, revision) })
     }
 
     /// Replaces or adds an object; removes it if `entry` is None.

@@ -20,10 +20,11 @@ use std::hash::Hash;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
 
-use crate::cache::watch_cache::{Change, Entry, ResourceCache, Snapshot};
+use crate::cache::watch_cache::{Change, Entry, LogPosition, ResourceCache, Snapshot};
+use crate::storage::unreadable_error;
 use keel::blocking;
 use kinds::core::service::allocation as service;
-use machinery::Object;
+use machinery::{Object, Status};
 use store::Revision;
 
 /// The total size of services above which the thread hands its other tasks to another thread before
@@ -33,8 +34,10 @@ const LARGE_PARSE_BYTES: usize = 64 << 10;
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
 pub(super) struct AddressIndex {
-    /// The revision of the last change in the index; None before the first one.
-    revision: Option<Revision>,
+    /// The position after the last change in the index; None before the first one.
+    position: Option<LogPosition>,
+    /// The error of a service that cannot be decrypted, so that its addresses are not known.
+    unreadable: Option<Status>,
     /// The addresses and ports of each service, by its key.
     holdings: HashMap<Arc<str>, (Revision, Arc<Holding>)>,
     unparsed: HashMap<Arc<str>, UnparsedService>,
@@ -86,11 +89,13 @@ impl AddressIndex {
     /// Applies the change log to the index. Returns the services that must be parsed first; if none
     /// are returned, the index is current.
     pub(super) fn catch_up(&mut self, cache: &ResourceCache) -> Vec<UnparsedService> {
-        match self.revision.map(|from| cache.after(from, usize::MAX)) {
-            Some(Ok(changes)) => changes.iter().for_each(|change| self.apply(change)),
-            // The log no longer has all changes.
-            Some(Err(_)) | None => self.compare(&cache.snapshot()),
+        let followed = cache.follow(self.position);
+        match followed.changes {
+            Some(changes) => changes.iter().for_each(|change| self.apply(change)),
+            None => self.compare(&followed.snapshot),
         }
+        self.position = Some(followed.position);
+        self.unreadable = unreadable_error::check_list(&followed.snapshot, "").err();
         self.count_parsed();
         self.unparsed.values().cloned().collect()
     }
@@ -113,6 +118,11 @@ impl AddressIndex {
             let held = (entry.revision, Arc::clone(holding));
             self.holdings.insert(Arc::clone(&entry.key), held);
         }
+    }
+
+    /// Fails if the addresses of a service are not known: another one must not get them.
+    pub(super) fn check_complete(&self) -> Result<(), Status> {
+        self.unreadable.clone().map_or(Ok(()), Err)
     }
 
     /// Whether a service other than the one with the key `own_key` has an address.
@@ -139,7 +149,6 @@ impl AddressIndex {
         if let Some(entry) = &change.new {
             self.unparsed.insert(Arc::clone(&entry.key), UnparsedService::of(entry));
         }
-        self.revision = Some(change.revision);
     }
 
     /// Finds the changes up to `snapshot` without the change log.
@@ -159,7 +168,6 @@ impl AddressIndex {
                 self.unparsed.insert(Arc::clone(key), UnparsedService::of(entry));
             }
         }
-        self.revision = Some(snapshot.revision);
     }
 
     fn remove(&mut self, key: &str) {

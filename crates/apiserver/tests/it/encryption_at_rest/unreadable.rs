@@ -148,3 +148,79 @@ async fn admission_does_not_go_on_without_its_configuration() {
         assert!(message(&status).contains("unable to transform key"), "{resource}: {status}");
     }
 }
+
+const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+fn service(name: &str, address: Option<&str>) -> Value {
+    let mut service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
+    if let Some(address) = address {
+        service["spec"]["clusterIP"] = address.into();
+    }
+    service
+}
+
+/// Stores a value at `key` that cannot be decrypted.
+async fn put_unreadable(plane: &TestEnv, store: &Arc<dyn Store>, key: &str) {
+    store.put(key, "k8s:enc:aesgcm:v1:lost:…".into(), Expect::Any, None).await.unwrap();
+    // A list has all earlier writes.
+    plane.read(CONFIG_MAPS).await;
+}
+
+async fn refused(plane: &TestEnv, path: &str, object: &Value, key: &str) {
+    let (code, status) = plane.post(path, object).await;
+    let expected = format!(
+        "Internal error occurred: unable to transform key \"{key}\": identity transformer tried to read encrypted data"
+    );
+    assert_eq!((code, message(&status)), (500, &*expected));
+}
+
+#[tokio::test]
+async fn limits_that_cannot_be_read_refuse_what_they_may_limit() {
+    let claim = json!({"metadata": {"name": "a"}, "spec": {"accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}}}});
+    for resource in ["limitranges", "resourcequotas"] {
+        let (plane, store, _tasks) = plane_in_memory().await;
+        let key = format!("/registry/{resource}/default/x");
+        put_unreadable(&plane, &store, &key).await;
+        refused(&plane, CLAIMS, &claim, &key).await;
+        plane.create(&CLAIMS.replace("default", "kube-system"), &claim).await;
+        store.delete(&key, Expect::Any).await.unwrap();
+        plane.read(CONFIG_MAPS).await;
+        plane.create(CLAIMS, &claim).await;
+    }
+}
+
+#[tokio::test]
+async fn a_quota_does_not_go_on_without_the_usage_of_an_object() {
+    let (plane, store, _tasks) = plane_in_memory().await;
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"secrets": "2"}}});
+    let path = "/api/v1/namespaces/default/resourcequotas";
+    plane.create(path, &quota).await;
+    plane.create(SECRETS, &secret("a")).await;
+    let is_counted = |_, quota: &Value| quota["status"]["used"]["secrets"] == "1";
+    plane.until(&format!("{path}/q"), is_counted).await;
+    let key = "/registry/secrets/default/a";
+    put_unreadable(&plane, &store, key).await;
+    refused(&plane, SECRETS, &secret("b"), key).await;
+    plane.create(OTHER_SECRETS, &secret("b")).await;
+    plane.create(CONFIG_MAPS, &config_map("b", &json!({}))).await;
+    let quota = plane.read(&format!("{path}/q")).await;
+    assert_eq!(quota["status"]["used"]["secrets"], "1", "the last known usage");
+}
+
+#[tokio::test]
+async fn no_service_gets_an_address_while_another_one_cannot_be_read() {
+    let (plane, store, _tasks) = plane_in_memory().await;
+    let first = plane.create(SERVICES, &service("a", None)).await;
+    let address = first["spec"]["clusterIP"].as_str().unwrap();
+    let key = "/registry/services/specs/default/a";
+    put_unreadable(&plane, &store, key).await;
+    for address in [None, Some(address)] {
+        refused(&plane, SERVICES, &service("b", address), key).await;
+    }
+    plane.create(SERVICES, &service("c", Some("None"))).await;
+    store.delete(key, Expect::Any).await.unwrap();
+    plane.read(SERVICES).await;
+    plane.create(SERVICES, &service("b", Some(address))).await;
+}

@@ -393,3 +393,22 @@ fn a_repaired_object_is_added_unless_it_has_changed() {
     assert_eq!(names(&cache.snapshot()), "a@1 b@2");
     assert!(!cache.has_unreadable() && cache.after(1, 10).is_err());
 }
+
+#[test]
+fn a_follower_does_not_miss_a_repaired_object() {
+    let cache = ResourceCache::new(PREFIX, 0, &Arc::default());
+    cache.load(&[unreadable_record("a", 1), record("b", 2)]);
+    cache.finish_load(2, 0);
+    let first = cache.follow(None);
+    assert!(first.changes.is_none());
+    let second = cache.follow(Some(first.position));
+    assert_eq!(second.changes.map(|it| it.len()), Some(0));
+    cache.repair(&record("a", 1));
+    let repaired = cache.follow(Some(second.position));
+    assert!(repaired.changes.is_none());
+    assert_eq!(names(&repaired.snapshot), "a@1 b@2");
+    let (key, new) = (format!("{PREFIX}/c").into(), Some(record("c", 3)));
+    cache.apply(&Event { revision: 3, key, new, old: None }).unwrap();
+    let last = cache.follow(Some(repaired.position));
+    assert_eq!(last.changes.map(|it| it.len()), Some(1));
+}
