@@ -41,6 +41,7 @@ mod scheduler;
 mod service_account;
 mod service_account_token;
 mod legacy_token_cleaner;
+mod root_ca_changes;
 mod root_ca_publisher;
 mod service_view;
 mod endpoint_pod;

@@ -10,16 +10,17 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use crate::api_requests::{self, has_code, is_namespace_terminating};
 use crate::controller_context::{ControllerContext, selecting_field};
 use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::metadata::Metadata;
+use crate::root_ca_changes;
 use crate::service_account::{NamespaceView, namespace_of_object};
 use machinery::PolicyRule;
-use runtime::informer::{Indexer, ObjectEvent};
-use runtime::{Action, Client, Controller, Failure, Lister, Predicate, Request};
+use runtime::informer::ObjectEvent;
+use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request};
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "root-ca-certificate-publisher-controller",
@@ -30,10 +31,6 @@ pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
 };
 
 const NAME: &str = "kube-root-ca.crt";
-
-/// The number of namespaces that wait for the controller after a change of the certificates; more are
-/// sent as it takes them.
-const CHANGED_CAPACITY: usize = 64;
 
 const DESCRIPTION_ANNOTATION: &str = "kubernetes.io/description";
 
@@ -56,16 +53,7 @@ struct State {
 fn start(cx: &ControllerContext) {
     let selection = selecting_field("metadata.name", NAME);
     let namespaces = cx.manager.informer::<Namespace>();
-    let (requests, changed) = mpsc::channel(CHANGED_CAPACITY);
-    cx.tasks().spawn(
-        "root-ca-changes",
-        request_all(
-            cx.options.root_ca.clone(),
-            Arc::clone(namespaces.indexer()),
-            requests,
-            cx.tasks().shutdown(),
-        ),
-    );
+    let changed = root_ca_changes::requests(cx, &namespaces, Mapper::itself());
     let state = State {
         client: cx.client.clone(),
         root_ca: cx.options.root_ca.clone(),
@@ -80,30 +68,6 @@ fn start(cx: &ControllerContext) {
         .when(Predicate::custom(|event| !matches!(event, ObjectEvent::Added { .. })))
         .reconcile(reconcile, state);
     cx.manager.add(controller);
-}
-
-/// Requests all namespaces whenever the certificates change.
-async fn request_all(
-    mut root_ca: watch::Receiver<String>,
-    namespaces: Arc<Indexer>,
-    requests: mpsc::Sender<Request>,
-    stop: impl Future<Output = ()>,
-) {
-    let requesting = async {
-        while root_ca.changed().await.is_ok() {
-            root_ca.borrow_and_update();
-            for namespace in namespaces.list() {
-                // The controller has stopped.
-                if requests.send(Request::new("", namespace.name())).await.is_err() {
-                    return;
-                }
-            }
-        }
-    };
-    tokio::select! {
-        () = requesting => {}
-        () = stop => {}
-    }
 }
 
 async fn reconcile(request: Request, cx: Arc<State>) -> Result<Action, Failure> {

@@ -1,6 +1,7 @@
 //! `serviceaccount-token-controller`: a secret of type `kubernetes.io/service-account-token` contains
 //! a token of the account in its annotation, and is deleted with the account. A reference from an
-//! account to a token secret that was deleted is removed.
+//! account to a token secret that was deleted is removed. When the certificates that clients of the plane
+//! trust change, all secrets get the new ones.
 //!
 //! It reads these secrets and service accounts, updates and deletes secrets, and updates service
 //! accounts. It creates no secret: tokens for pods are not stored.
@@ -22,6 +23,7 @@ use crate::controller_context::{ControllerContext, selecting_field};
 use crate::controller_manager::PROGRAM;
 use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::metadata::Metadata;
+use crate::root_ca_changes;
 use crate::signers::{SignToken, TokenSubject};
 use machinery::PolicyRule;
 use runtime::informer::Item;
@@ -102,8 +104,10 @@ fn start(cx: &ControllerContext) {
             .map(|name| Request::new(item.namespace(), &format!("{name}/{}", item.name())))
             .collect()
     });
+    let changed = root_ca_changes::requests(cx, &secrets, secret_request.clone());
     let controller = Controller::for_::<ServiceAccount>()
         .named(cx.name)
+        .channel(changed)
         .watches::<Secret>(secret_request)
         .selecting(selection)
         .reconcile(reconcile, state);

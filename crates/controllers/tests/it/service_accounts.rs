@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::plane::Plane;
+use apiserver::certificates::authority_files::AuthorityFiles;
 use testenv::TestEnv;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -122,6 +123,34 @@ async fn a_secret_gets_a_token_that_authenticates_its_account() {
 
     assert_eq!(plane.delete(&path).await.0, 200);
     robot.until(ACCOUNTS, |code, _| code == 401).await;
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_new_authority_of_the_plane_is_published_everywhere_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = TestEnv::builder().data_dir(directory.path());
+    let plane =
+        Plane::start_with(builder, &["serviceaccount-token", "root-ca-cert-publisher"]).await;
+    plane.create(ACCOUNTS, &json!({"metadata": {"name": "robot"}})).await;
+    plane.create(SECRETS, &token_secret("t", "robot")).await;
+    let path = format!("{SECRETS}/t");
+    let before = plane.until(&path, |_, secret| secret["data"].get("token").is_some()).await;
+    let map = "/api/v1/namespaces/default/configmaps/kube-root-ca.crt";
+    plane.until(map, |code, _| code == 200).await;
+
+    let files = AuthorityFiles::new(&directory.path().join("pki"));
+    let authority = files.rotate(plane.clock().now()).unwrap().bundle().to_owned();
+    // The server reads the files in intervals.
+    let mut current = plane.server().watch_authority();
+    while *current.borrow_and_update() != authority {
+        plane.advance(Duration::from_secs(5));
+        tokio::task::yield_now().await;
+    }
+    let has_authority = |_, secret: &Value| decoded(secret, "ca.crt") == authority;
+    let secret = plane.until(&path, has_authority).await;
+    assert_eq!(secret["data"]["token"], before["data"]["token"]);
+    plane.until(map, |_, map| map["data"]["ca.crt"] == authority).await;
     plane.stop().await;
 }
 
