@@ -173,11 +173,10 @@ fn one_of_each_role(bindings: &SortedBindings) -> impl Iterator<Item = &Arc<Bind
     let mut at = 0;
     std::iter::from_fn(move || {
         let binding = bindings.get(at)?;
-        let is_next = bindings.get(at + 1).is_none_or(|it| it.role != binding.role);
-        at = match is_next {
-            true => at + 1,
-            false => partition_point(bindings, at + 1, |it| it.role <= binding.role),
-        };
+        at += 1;
+        if bindings.get(at).is_some_and(|it| it.role == binding.role) {
+            at = partition_point(bindings, at, |it| it.role <= binding.role);
+        }
         Some(binding)
     })
 }
