@@ -20,7 +20,7 @@ use crate::http::body::Body;
 use crate::http::headers;
 use crate::request::RequestInfo;
 use keel::Timestamp;
-use machinery::{Reason, Status, Value};
+use machinery::{Object, Reason, Status};
 
 /// See the [module documentation](self). It is created for each request if the plane is audited, and
 /// has no level until the request is authenticated.
@@ -153,26 +153,33 @@ impl AuditContext {
         }
     }
 
-    /// Records the decoded object of a request: its name at every level, itself if the level says so.
-    pub(crate) fn set_request_object(&self, bytes: &[u8], value: &Value) {
+    /// Records the decoded object of a request: its name at every level, and its JSON, which `encode`
+    /// writes, if the level says so.
+    pub(crate) fn set_request_object(
+        &self,
+        request: &Object,
+        encode: impl FnOnce(Object) -> Vec<u8>,
+    ) {
         let mut state = self.lock();
         let Some(config) = state.config.filter(|it| it.level > Level::None) else { return };
         if let Some(object) = &mut state.event.object_ref {
-            let metadata = &value["metadata"];
-            for (field, text) in [
-                ("namespace", &mut object.namespace),
-                ("name", &mut object.name),
-                ("uid", &mut object.uid),
-                ("resourceVersion", &mut object.resource_version),
+            for (value, text) in [
+                (request.namespace(), &mut object.namespace),
+                (request.name(), &mut object.name),
+                (request.uid(), &mut object.uid),
+                (request.resource_version(), &mut object.resource_version),
             ] {
                 if text.is_empty() {
-                    metadata[field].as_str().unwrap_or_default().clone_into(text);
+                    value.clone_into(text);
                 }
             }
         }
         if config.level >= Level::Request {
-            let object = objects::of_request(bytes, value, config.omit_managed_fields);
-            state.event.request_object = Some(object);
+            let mut object = request.clone();
+            if config.omit_managed_fields {
+                object.remove_meta("managedFields");
+            }
+            state.event.request_object = Some(encode(object));
         }
     }
 
