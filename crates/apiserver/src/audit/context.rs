@@ -17,7 +17,7 @@ use super::policy::{AuditAttributes, Level, RequestAuditConfig, Stage};
 use crate::auth::authentication::User;
 use crate::auth::authorization::{Attributes, Decision};
 use crate::http::body::Body;
-use crate::http::headers;
+use crate::http::{headers, negotiation};
 use crate::request::RequestInfo;
 use keel::Timestamp;
 use machinery::{Object, Reason, Status};
@@ -40,6 +40,8 @@ struct State {
     deferred: Vec<u8>,
     /// Whether the only event is that of the failed authentication.
     is_unauthenticated: bool,
+    /// Whether the response, which is a failure, is not recorded.
+    has_final_status: bool,
     /// Whether the last event is recorded, or will be at the end of a stream.
     is_finished: bool,
 }
@@ -101,10 +103,15 @@ impl AuditContext {
     /// Evaluates the policy for a request whose authentication failed.
     pub(crate) fn begin_unauthenticated(&self, info: &RequestInfo, client: &Client<'_>) {
         self.evaluate(&User::default(), info, client, false);
-        let message = attempted_methods(&client.head.headers, client.has_certificate);
+        let headers = &client.head.headers;
         let mut state = self.lock();
         state.is_unauthenticated = true;
-        state.event.response_status = Some(event::status_of_unauthenticated(&message));
+        // Upstream: an error in a media type that the client does not accept is not recorded.
+        if !negotiation::accepts_errors(headers) {
+            let message = attempted_methods(headers, client.has_certificate);
+            state.event.response_status = Some(event::status_of_unauthenticated(&message));
+            state.has_final_status = true;
+        }
     }
 
     fn evaluate(&self, user: &User, info: &RequestInfo, client: &Client<'_>, known: bool) {
@@ -194,8 +201,7 @@ impl AuditContext {
     /// Records a failure as the result of the request.
     pub(crate) fn set_failure(&self, status: &Status) {
         let mut state = self.lock();
-        // That of a failed authentication tells more than the response.
-        if !state.is_unauthenticated {
+        if !state.has_final_status {
             state.event.response_status = Some(event::status_of_failure(status).into());
         }
     }
@@ -227,7 +233,7 @@ impl AuditContext {
             let is_resource = state.event.object_ref.is_some();
             if config.level == Level::RequestResponse
                 && is_resource
-                && !state.is_unauthenticated
+                && !state.has_final_status
                 && let Some(bytes) = objects::bytes_of(&mut response)
             {
                 let omit = config.omit_managed_fields;
