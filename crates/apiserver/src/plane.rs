@@ -2,6 +2,7 @@
 
 pub(crate) mod health_checks;
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -110,13 +111,16 @@ impl Plane {
             Err(Refusal::Token { token, why }) if authenticator.remote.is_some() => {
                 let audiences = authenticator.audiences();
                 let answer = authenticator.authenticate_remotely(&token, audiences, why).await;
-                answer.map_err(|_| Status::unauthorized())?.0
+                answer.map_err(|why| unauthorized(path, &why))?.0
             }
-            Err(_) => return Err(Status::unauthorized()),
+            Err(Refusal::Token { why, .. }) => return Err(unauthorized(path, &why)),
+            Err(Refusal::Unauthorized) => {
+                return Err(unauthorized(path, &"the request has no valid credentials"));
+            }
         };
         // Upstream: who presents a certificate expects to be authenticated.
         if peer.has_foreign_certificate && user.name == ANONYMOUS {
-            return Err(Status::unauthorized());
+            return Err(unauthorized(path, &"the client certificate is not accepted"));
         }
         Ok(user)
     }
@@ -170,4 +174,11 @@ impl Plane {
         let entry = served.cache.get(&served.key(namespace, name))?;
         Some(ReferencedObject::of(&entry.object_as_stored()))
     }
+}
+
+/// The response to a request that is not authenticated. Its reason is for operators only: the log has
+/// it at the level `debug`, so that nobody can fill the log of a server with default settings.
+fn unauthorized(path: &str, why: &dyn fmt::Display) -> Status {
+    tracing::debug!(path, error = %why, "Unable to authenticate the request");
+    Status::unauthorized()
 }
