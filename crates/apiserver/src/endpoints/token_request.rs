@@ -138,6 +138,10 @@ async fn bound_object_claims(cx: &RequestContext, request: &Object) -> Result<Cl
             )));
         }
     };
+    // Upstream: the storage of each kind builds its key.
+    if name.is_empty() {
+        return Err(Status::bad_request("Name parameter required."));
+    }
     cx.scope.catch_up().await?;
     let object = match kind {
         "Pod" => find_object(cx, "pods", cx.scope.namespace(), name)?,

@@ -176,6 +176,17 @@ async fn the_reason_of_a_refused_token_is_logged_for_debugging_only() {
 }
 
 #[tokio::test]
+async fn a_token_cannot_be_bound_to_an_object_without_a_name() {
+    let plane = plane().await;
+    plane.create(ACCOUNTS, &json!({"metadata": {"name": "robot"}})).await;
+    for kind in ["Pod", "Node", "Secret"] {
+        let request = json!({"spec": {"boundObjectRef": {"kind": kind, "apiVersion": "v1"}}});
+        let (code, status) = plane.post(&format!("{ACCOUNTS}/robot/token"), &request).await;
+        assert_eq!((code, &status["message"]), (400, &json!("Name parameter required.")));
+    }
+}
+
+#[tokio::test]
 async fn a_modified_token_is_refused() {
     let plane = plane().await;
     let token = create_robot_token(&plane, &json!({})).await;
