@@ -276,6 +276,20 @@ async fn what_every_user_may_do_comes_from_roles() {
 }
 
 #[tokio::test]
+async fn the_rights_of_masters_are_listed_once() {
+    let (plane, _) = plane().await;
+    let review = json!({"spec": {"namespace": "default"}});
+    let reviews = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+    let status = plane.create(reviews, &review).await["status"].take();
+    let count = |rules: &str, rule: Value| {
+        status[rules].as_array().unwrap().iter().filter(|it| **it == rule).count()
+    };
+    let resources = json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]});
+    assert_eq!(count("resourceRules", resources), 1);
+    assert_eq!(count("nonResourceRules", json!({"verbs": ["*"], "nonResourceURLs": ["*"]})), 1);
+}
+
+#[tokio::test]
 async fn a_plane_can_refuse_requests_without_credentials() {
     let builder = TestEnv::builder().config(|config| config.anonymous = Anonymous::Refused);
     let plane = builder.start().await;
