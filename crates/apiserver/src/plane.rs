@@ -18,6 +18,7 @@ use crate::auth::authentication::service_account::issuer_discovery::IssuerDiscov
 use crate::auth::authentication::service_account::{ReferencedObject, TokenError};
 use crate::auth::authentication::{ANONYMOUS, Authenticator, Refusal, User};
 use crate::auth::authorization::Authorizers;
+use crate::auth::impersonation::LastModes;
 use crate::auth::metrics::ClientCertificateMetrics;
 use crate::certificates::Authority;
 use crate::config::Timeouts;
@@ -44,6 +45,8 @@ pub(crate) struct Plane {
     pub issuer_discovery: Option<IssuerDiscovery>,
     /// Authorizes requests.
     pub authorizers: Authorizers,
+    /// The modes by which users impersonate others.
+    pub impersonation_modes: LastModes,
     /// Records requests; None if the plane is not audited.
     pub audit: Option<Arc<Auditor>>,
     /// Whether roles are in effect.

@@ -27,6 +27,7 @@ use crate::audit::Auditor;
 use crate::auth::authentication::Authenticator;
 use crate::auth::authentication::service_account::TokenSigner;
 use crate::auth::authorization::masters;
+use crate::auth::impersonation::LastModes;
 use crate::auth::metrics::ClientCertificateMetrics;
 use crate::cache::watch_cache::WatchCache;
 use crate::certificates;
@@ -380,6 +381,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
             authenticator,
             issuer_discovery,
             authorizers,
+            impersonation_modes: LastModes::default(),
             audit,
             has_roles,
             client_authorities: ArcSwap::from_pointee(client_authorities),
