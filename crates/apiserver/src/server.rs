@@ -502,6 +502,9 @@ fn builtin_catalog(
 async fn start_tasks(plane: &Arc<Plane>, config: &Config) -> Result<(), Error> {
     let (storage, client) = (&plane.storage, &plane.loopback);
     crd::start(storage, client.clone());
+    if let Some((key, reason)) = bootstrap::undecryptable_namespace(storage).await {
+        return Err(Error::Undecryptable { key, reason });
+    }
     bootstrap::bootstrap(plane).await?;
     storage.tasks.spawn("system-objects", bootstrap::maintain(Arc::clone(plane)));
     let flow_control = bootstrap::flow_configuration::maintain(Arc::clone(plane));
