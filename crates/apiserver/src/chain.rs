@@ -297,7 +297,8 @@ async fn effective_user(
     info: &RequestInfo,
     audit: Option<&Arc<AuditContext>>,
 ) -> Result<User, Status> {
-    let impersonation = impersonate(&plane.authorizers, &user, &head.headers, info).await?;
+    let (authorizers, modes) = (&plane.authorizers, &plane.impersonation_modes);
+    let impersonation = impersonate(authorizers, modes, &user, &head.headers, info).await?;
     let Some(impersonation) = impersonation else { return Ok(user) };
     if let Some(audit) = audit {
         audit.set_impersonated(&impersonation.user, impersonation.constraint);

@@ -11,6 +11,7 @@
 mod client_config;
 mod connector;
 mod failure_message;
+mod request_url;
 pub(crate) mod service;
 pub mod in_process_services;
 pub mod review_client;

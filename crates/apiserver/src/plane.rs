@@ -2,6 +2,7 @@
 
 pub(crate) mod health_checks;
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,6 +19,7 @@ use crate::auth::authentication::service_account::issuer_discovery::IssuerDiscov
 use crate::auth::authentication::service_account::{ReferencedObject, TokenError};
 use crate::auth::authentication::{ANONYMOUS, Authenticator, Refusal, User};
 use crate::auth::authorization::Authorizers;
+use crate::auth::impersonation::LastModes;
 use crate::auth::metrics::ClientCertificateMetrics;
 use crate::certificates::Authority;
 use crate::config::Timeouts;
@@ -44,6 +46,8 @@ pub(crate) struct Plane {
     pub issuer_discovery: Option<IssuerDiscovery>,
     /// Authorizes requests.
     pub authorizers: Authorizers,
+    /// The modes by which users impersonate others.
+    pub impersonation_modes: LastModes,
     /// Records requests; None if the plane is not audited.
     pub audit: Option<Arc<Auditor>>,
     /// Whether roles are in effect.
@@ -114,13 +118,16 @@ impl Plane {
                 let audiences = authenticator.audiences();
                 let sender = TokenSender::Address(peer.address);
                 let answer = authenticator.authenticate_remotely(sender, &token, audiences, why);
-                answer.await.map_err(|_| Status::unauthorized())?.0
+                answer.await.map_err(|why| unauthorized(path, &why))?.0
             }
-            Err(_) => return Err(Status::unauthorized()),
+            Err(Refusal::Token { why, .. }) => return Err(unauthorized(path, &why)),
+            Err(Refusal::Unauthorized) => {
+                return Err(unauthorized(path, &"the request has no valid credentials"));
+            }
         };
         // Upstream: who presents a certificate expects to be authenticated.
         if peer.has_foreign_certificate && user.name == ANONYMOUS {
-            return Err(Status::unauthorized());
+            return Err(unauthorized(path, &"the client certificate is not accepted"));
         }
         Ok(user)
     }
@@ -179,4 +186,11 @@ impl Plane {
         let entry = served.cache.get(&served.key(namespace, name))?;
         Some(ReferencedObject::of(&entry.object_as_stored()))
     }
+}
+
+/// The response to a request that is not authenticated. Its reason is for operators only: the log has
+/// it at the level `debug`, so that nobody can fill the log of a server with default settings.
+fn unauthorized(path: &str, why: &dyn fmt::Display) -> Status {
+    tracing::debug!(path, error = %why, "Unable to authenticate the request");
+    Status::unauthorized()
 }

@@ -27,6 +27,7 @@ use crate::audit::Auditor;
 use crate::auth::authentication::Authenticator;
 use crate::auth::authentication::service_account::TokenSigner;
 use crate::auth::authorization::masters;
+use crate::auth::impersonation::LastModes;
 use crate::auth::metrics::ClientCertificateMetrics;
 use crate::cache::watch_cache::WatchCache;
 use crate::certificates;
@@ -388,6 +389,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
             authenticator,
             issuer_discovery,
             authorizers,
+            impersonation_modes: LastModes::default(),
             audit,
             has_roles,
             client_authorities: ArcSwap::from_pointee(client_authorities),
@@ -509,6 +511,9 @@ fn builtin_catalog(
 async fn start_tasks(plane: &Arc<Plane>, config: &Config) -> Result<(), Error> {
     let (storage, client) = (&plane.storage, &plane.loopback);
     crd::start(storage, client.clone());
+    if let Some((key, reason)) = bootstrap::undecryptable_namespace(storage).await {
+        return Err(Error::Undecryptable { key, reason });
+    }
     bootstrap::bootstrap(plane).await?;
     storage.tasks.spawn("system-objects", bootstrap::maintain(Arc::clone(plane)));
     let flow_control = bootstrap::flow_configuration::maintain(Arc::clone(plane));

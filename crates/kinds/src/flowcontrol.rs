@@ -1,6 +1,7 @@
 //! The kinds of `flowcontrol.apiserver.k8s.io`.
 
 pub mod flow_schema;
+mod mandatory;
 pub mod priority_level_configuration;
 
 /// The group's name.

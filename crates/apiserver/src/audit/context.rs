@@ -17,10 +17,10 @@ use super::policy::{AuditAttributes, Level, RequestAuditConfig, Stage};
 use crate::auth::authentication::User;
 use crate::auth::authorization::{Attributes, Decision};
 use crate::http::body::Body;
-use crate::http::headers;
+use crate::http::{headers, negotiation};
 use crate::request::RequestInfo;
 use keel::Timestamp;
-use machinery::{Reason, Status, Value};
+use machinery::{Object, Reason, Status};
 
 /// See the [module documentation](self). It is created for each request if the plane is audited, and
 /// has no level until the request is authenticated.
@@ -40,6 +40,8 @@ struct State {
     deferred: Vec<u8>,
     /// Whether the only event is that of the failed authentication.
     is_unauthenticated: bool,
+    /// Whether the response, which is a failure, is not recorded.
+    has_final_status: bool,
     /// Whether the last event is recorded, or will be at the end of a stream.
     is_finished: bool,
 }
@@ -101,10 +103,15 @@ impl AuditContext {
     /// Evaluates the policy for a request whose authentication failed.
     pub(crate) fn begin_unauthenticated(&self, info: &RequestInfo, client: &Client<'_>) {
         self.evaluate(&User::default(), info, client, false);
-        let message = attempted_methods(&client.head.headers, client.has_certificate);
+        let headers = &client.head.headers;
         let mut state = self.lock();
         state.is_unauthenticated = true;
-        state.event.response_status = Some(event::status_of_unauthenticated(&message));
+        // Upstream: an error in a media type that the client does not accept is not recorded.
+        if !negotiation::accepts_errors(headers) {
+            let message = attempted_methods(headers, client.has_certificate);
+            state.event.response_status = Some(event::status_of_unauthenticated(&message));
+            state.has_final_status = true;
+        }
     }
 
     fn evaluate(&self, user: &User, info: &RequestInfo, client: &Client<'_>, known: bool) {
@@ -153,26 +160,33 @@ impl AuditContext {
         }
     }
 
-    /// Records the decoded object of a request: its name at every level, itself if the level says so.
-    pub(crate) fn set_request_object(&self, bytes: &[u8], value: &Value) {
+    /// Records the decoded object of a request: its name at every level, and its JSON, which `encode`
+    /// writes, if the level says so.
+    pub(crate) fn set_request_object(
+        &self,
+        request: &Object,
+        encode: impl FnOnce(Object) -> Vec<u8>,
+    ) {
         let mut state = self.lock();
         let Some(config) = state.config.filter(|it| it.level > Level::None) else { return };
         if let Some(object) = &mut state.event.object_ref {
-            let metadata = &value["metadata"];
-            for (field, text) in [
-                ("namespace", &mut object.namespace),
-                ("name", &mut object.name),
-                ("uid", &mut object.uid),
-                ("resourceVersion", &mut object.resource_version),
+            for (value, text) in [
+                (request.namespace(), &mut object.namespace),
+                (request.name(), &mut object.name),
+                (request.uid(), &mut object.uid),
+                (request.resource_version(), &mut object.resource_version),
             ] {
                 if text.is_empty() {
-                    metadata[field].as_str().unwrap_or_default().clone_into(text);
+                    value.clone_into(text);
                 }
             }
         }
         if config.level >= Level::Request {
-            let object = objects::of_request(bytes, value, config.omit_managed_fields);
-            state.event.request_object = Some(object);
+            let mut object = request.clone();
+            if config.omit_managed_fields {
+                object.remove_meta("managedFields");
+            }
+            state.event.request_object = Some(encode(object));
         }
     }
 
@@ -187,8 +201,7 @@ impl AuditContext {
     /// Records a failure as the result of the request.
     pub(crate) fn set_failure(&self, status: &Status) {
         let mut state = self.lock();
-        // That of a failed authentication tells more than the response.
-        if !state.is_unauthenticated {
+        if !state.has_final_status {
             state.event.response_status = Some(event::status_of_failure(status).into());
         }
     }
@@ -220,7 +233,7 @@ impl AuditContext {
             let is_resource = state.event.object_ref.is_some();
             if config.level == Level::RequestResponse
                 && is_resource
-                && !state.is_unauthenticated
+                && !state.has_final_status
                 && let Some(bytes) = objects::bytes_of(&mut response)
             {
                 let omit = config.omit_managed_fields;

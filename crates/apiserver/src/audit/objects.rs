@@ -15,27 +15,6 @@ const STATUS: &[u8] = br#"{"kind":"Status","apiVersion":"v1","#;
 /// The field of a Status with its code.
 const CODE: &[u8] = br#""code":"#;
 
-/// The object of a request: its bytes if they are JSON on one line, otherwise encoded from `value`.
-///
-/// Bytes with repeated keys are not recorded: a reader of the log may take another one of the values
-/// than this server took.
-pub(super) fn of_request(bytes: &[u8], value: &Value, omit_managed_fields: bool) -> Vec<u8> {
-    if omit_managed_fields {
-        return encode_without_managed_fields(value.clone());
-    }
-    let text = bytes.trim_ascii();
-    let is_json = matches!(text.first(), Some(b'{' | b'['));
-    if is_json && is_one_line(text) && is_unambiguous(text) {
-        return text.to_vec();
-    }
-    encode(value)
-}
-
-/// Whether a text is JSON without repeated keys.
-fn is_unambiguous(text: &[u8]) -> bool {
-    json::decode(text).is_ok_and(|it| it.duplicates.is_empty())
-}
-
 /// The patch of a request, in JSON or YAML. None if it cannot be decoded.
 pub(super) fn of_patch(bytes: &[u8]) -> Option<Vec<u8>> {
     let decoded = json::decode(bytes).or_else(|_| yaml::decode(bytes)).ok()?;
@@ -143,22 +122,6 @@ mod tests {
 
     fn text(bytes: Vec<u8>) -> String {
         String::from_utf8(bytes).unwrap()
-    }
-
-    #[test]
-    fn an_object_is_one_line() {
-        let value = json!({"a": 1});
-        assert_eq!(text(of_request(b"{\"a\": 1}\n", &value, false)), "{\"a\": 1}");
-        assert_eq!(text(of_request(b"{\n\"a\": 1}", &value, false)), "{\"a\":1}");
-        assert_eq!(text(of_request(b"a: 1\n", &value, false)), "{\"a\":1}");
-        assert_eq!(text(of_request(b"{a: 1}", &value, false)), "{\"a\":1}", "YAML");
-    }
-
-    #[test]
-    fn of_repeated_keys_the_value_that_counts_is_recorded() {
-        let bytes = br#"{"a": {"b": 1, "b": 2}}"#;
-        let value = json::decode(bytes).unwrap().value;
-        assert_eq!(text(of_request(bytes, &value, false)), r#"{"a":{"b":2}}"#);
     }
 
     #[test]

@@ -45,6 +45,9 @@ pub const AUTHENTICATED: &str = "system:authenticated";
 /// The group of the anonymous user.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 
+/// The key of the attribute that identifies the credential of a user.
+pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+
 /// The group of nodes.
 pub const NODES: &str = "system:nodes";
 

@@ -2,7 +2,8 @@
 //!
 //! A *mode* defines which users can be impersonated and which verbs are required. The modes are tried
 //! in turn, and the first that the authorizers allow is used; if none is allowed, the error is that of
-//! the first mode that applies.
+//! the first mode that applies. The mode that was last allowed for a user is tried first
+//! ([`LastModes`]).
 //!
 //! | mode | impersonated users | verbs |
 //! |---|---|---|
@@ -13,7 +14,9 @@
 //!
 //! Upstream: endpoints/filters/impersonation
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::HeaderMap;
 
@@ -40,19 +43,56 @@ pub struct Impersonation {
     pub constraint: Option<&'static str>,
 }
 
+/// The maximum number of users in [`LastModes`]. The value is upstream's.
+const MAX_LAST_MODES: usize = 10_000;
+
+/// The mode that was last allowed for each user. It is emptied when it is full, which changes the
+/// order of the modes only.
+#[derive(Debug, Default)]
+pub struct LastModes(Mutex<HashMap<u64, Mode>>);
+
+impl LastModes {
+    /// The modes in the order in which they are tried.
+    fn order(&self, user: &User) -> impl Iterator<Item = Mode> {
+        let last = self.lock().get(&key(user)).copied();
+        last.into_iter().chain(Mode::ALL.into_iter().filter(move |it| Some(*it) != last))
+    }
+
+    fn set(&self, user: &User, mode: Mode) {
+        let mut modes = self.lock();
+        if modes.len() >= MAX_LAST_MODES {
+            modes.clear();
+        }
+        modes.insert(key(user), mode);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Mode>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Users with the same hash share a mode, which is harmless.
+fn key(user: &User) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    user.name.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// The user that the headers impersonate; None if they impersonate none.
 pub async fn impersonate(
     authorizers: &Authorizers,
+    last_modes: &LastModes,
     user: &User,
     headers: &HeaderMap,
     info: &RequestInfo,
 ) -> Result<Option<Impersonation>, Status> {
     let Some(requested) = requested_user(headers)? else { return Ok(None) };
     let mut refusal = None;
-    for mode in Mode::ALL.iter().filter(|it| it.applies(&requested)) {
+    for mode in last_modes.order(user).filter(|it| it.applies(&requested)) {
         match mode.check(authorizers, user, &requested, info).await {
             Ok(()) => {
-                let user = with_implied_groups(requested, *mode);
+                last_modes.set(user, mode);
+                let user = with_implied_groups(requested, mode);
                 return Ok(Some(Impersonation { user, constraint: mode.constraint() }));
             }
             Err(status) => refusal = refusal.or(Some(status)),
@@ -305,6 +345,14 @@ mod tests {
         rights: &'static [&'static str],
         headers: &[(&str, &str)],
     ) -> Result<String, String> {
+        list_pods_after(&LastModes::default(), rights, headers)
+    }
+
+    fn list_pods_after(
+        last_modes: &LastModes,
+        rights: &'static [&'static str],
+        headers: &[(&str, &str)],
+    ) -> Result<String, String> {
         let authorizers = Authorizers::new(&[Arc::new(AllowList(rights))]);
         let headers: HeaderMap = headers
             .iter()
@@ -314,7 +362,7 @@ mod tests {
             .collect();
         let info = RequestInfo::parse(&Method::GET, "/api/v1/pods", &Query::default()).unwrap();
         let bob = User::authenticated("bob", "", vec![]);
-        impersonate(&authorizers, &bob, &headers, &info)
+        impersonate(&authorizers, last_modes, &bob, &headers, &info)
             .now_or_never()
             .expect("the allow list is in memory")
             .map(|it| it.expect("the headers impersonate a user").user)
@@ -354,6 +402,28 @@ mod tests {
         assert!(
             list_pods(&["impersonate users alice", "impersonate groups dev"], &headers).is_err()
         );
+    }
+
+    #[test]
+    fn the_error_is_that_of_the_mode_that_was_last_allowed() {
+        let modes = LastModes::default();
+        let list = |name| list_pods_after(&modes, &["impersonate users alice"], &[(USER, name)]);
+        let before = list("carol").unwrap_err();
+        assert!(before.contains("cannot impersonate-on:user-info:list"), "{before}");
+        assert!(list("alice").is_ok());
+        assert_eq!(
+            list("carol").unwrap_err(),
+            r#"users "carol" is forbidden: User "bob" cannot impersonate resource "users" in API group "" at the cluster scope"#
+        );
+    }
+
+    #[test]
+    fn the_number_of_remembered_modes_is_bounded() {
+        let modes = LastModes::default();
+        for number in 0..=MAX_LAST_MODES {
+            modes.set(&User::authenticated(&number.to_string(), "", vec![]), Mode::Legacy);
+        }
+        assert_eq!(modes.lock().len(), 1);
     }
 
     #[test]

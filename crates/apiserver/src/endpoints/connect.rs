@@ -21,6 +21,7 @@ use crate::auth::authorization::ResourceAttributes;
 use crate::endpoints::context::RequestContext;
 use crate::http::body::Body;
 use crate::http::response;
+use crate::outbound::service::{ServiceReference, ServiceResolver};
 use crate::request::Verb;
 use crate::request::options::{parse_int, parse_uint};
 use kinds::core::node::kubelet;
@@ -29,6 +30,9 @@ use kinds::core::pod::log_options::LogOptions;
 use machinery::field_path::quote;
 use machinery::{GroupKind, GroupVersionKind, Map, Object, Status, Value, json};
 use types::resource::Subresource;
+
+/// Says why a connection to a pod, a service or a node fails.
+const NO_CONNECTIONS: &str = "this server does not connect to nodes";
 
 /// Admits the connection and fails with the most specific error.
 pub(crate) async fn connect(
@@ -134,7 +138,7 @@ fn respond(cx: &RequestContext, subresource: &str) -> Result<Response<Body>, Sta
 
 /// The message for an address to which this server does not connect.
 fn dial_error(address: &str) -> String {
-    format!("dial tcp {address}: this server does not connect to nodes")
+    format!("dial tcp {address}: {NO_CONNECTIONS}")
 }
 
 /// The response to a request for a log. Upstream: `registry/core/pod/strategy.go`, `LogLocation`.
@@ -238,20 +242,31 @@ fn service_proxy_error(cx: &RequestContext) -> Status {
             quote(&cx.scope.path.name)
         ));
     };
-    if let Ok(number) = port.parse::<i64>() {
-        let service = match find_object(cx, name) {
-            Ok(service) => service,
-            Err(status) => return status,
-        };
-        let ports = service.get(&["spec", "ports"]).and_then(Value::as_array);
-        if !ports.into_iter().flatten().any(|it| it["port"] == number) {
-            return Status::unavailable(format!(
-                "no service port {number} found for service {}",
-                quote(name)
-            ));
+    let found = find_object(cx, name);
+    let service = found.as_ref().ok();
+    let ports = service.and_then(|it| it.get(&["spec", "ports"])?.as_array());
+    let mut ports = ports.into_iter().flatten();
+    let port = match port.parse::<i64>() {
+        Ok(number) => {
+            let port = ports.find(|it| it["port"] == number);
+            if port.is_none() {
+                let missing = format!("no service port {number} found for service {}", quote(name));
+                return found.err().unwrap_or_else(|| Status::unavailable(missing));
+            }
+            port
         }
+        Err(_) => ports.find(|it| it["name"].as_str().unwrap_or_default() == port),
+    };
+    let addresses = port.and_then(|it| it["port"].as_u64()?.try_into().ok()).and_then(|port| {
+        let namespace = cx.scope.namespace().to_owned();
+        let (name, path) = (name.to_owned(), String::new());
+        let reference = ServiceReference { namespace, name, port, path };
+        cx.scope.storage.addresses(&reference).ok()
+    });
+    match addresses.as_ref().and_then(|it| it.first()) {
+        Some(address) => unreachable_error(address),
+        None => Status::unavailable(format!("no endpoints available for service {}", quote(name))),
     }
-    Status::unavailable(format!("no endpoints available for service {}", quote(name)))
 }
 
 /// The error for a proxy to a node. Upstream: `registry/core/node/strategy.go`, `ResourceLocation`.
@@ -262,7 +277,7 @@ fn node_proxy_error(cx: &RequestContext) -> Status {
     let node = match find_node(cx, name) {
         Err(status) => return status,
         Ok(node) if is_simulated(&node) => {
-            let why = format!("node {} is simulated: it serves no requests", quote(name));
+            let why = format!("node {} is simulated: {NO_CONNECTIONS}", quote(name));
             return Status::unavailable(format!("error trying to reach service: {why}"));
         }
         Ok(node) => node,

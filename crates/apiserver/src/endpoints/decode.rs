@@ -10,7 +10,7 @@ pub(crate) use media::{cannot_be_handled, decode_body, unsupported_media_type};
 pub(crate) use type_meta::{TypeMetaError, canonicalize, check_patched, conversion_error};
 
 use crate::endpoints::context::RequestContext;
-use crate::registry::shape;
+use crate::registry::{conversion, shape};
 use crate::request::options::FieldValidation;
 use machinery::codec::{self, Decoded, Format};
 use machinery::{Object, Status, Value};
@@ -34,7 +34,6 @@ pub(crate) fn object(
     };
     let decoded = decode_body(&cx.content_type, bytes, ty)
         .map_err(|error| error.status(kind, version, bytes))?;
-    note_request_object(cx, bytes, &decoded);
     let duplicates = duplicates(&decoded, validation);
     let Decoded { value, literals, format, .. } = decoded;
     let mut object = object_of_resource(cx, value, bytes)?;
@@ -48,10 +47,20 @@ pub(crate) fn object(
         None => [duplicates, unknown].concat(),
     };
     report_strict_errors(cx, validation, errors).map_err(undecodable)?;
-    Ok(shape::to_memory_version(&cx.scope, object))
+    let object = shape::to_memory_version(&cx.scope, object);
+    if let Some(audit) = &cx.scope.audit {
+        audit.set_request_object(&object, |object| {
+            let mut json = Vec::new();
+            let object = conversion::in_request_version(&cx.scope, object);
+            cx.scope.version().shape.write(&object, &mut json);
+            json
+        });
+    }
+    Ok(object)
 }
 
-/// Decodes an object of a built-in type that is not the kind of the path's resource.
+/// Decodes an object of a built-in type that is not the kind of the path's resource. The caller records
+/// it with [`note_typed_object`].
 pub(crate) fn of_type(
     cx: &RequestContext,
     bytes: &[u8],
@@ -61,7 +70,6 @@ pub(crate) fn of_type(
     let (kind, version) = (ty.short_name(), ty.package().version());
     let decoded = decode_body(&cx.content_type, bytes, Some(ty))
         .map_err(|error| error.status(kind, version, bytes))?;
-    note_request_object(cx, bytes, &decoded);
     let duplicates = duplicates(&decoded, validation);
     let Decoded { value, literals, format, .. } = decoded;
     let mut object = into_object(value).map_err(|why| unrecognized(kind, &why, bytes))?;
@@ -86,10 +94,20 @@ pub(crate) fn of_type(
     Ok(Object::from_value(value).unwrap_or_default())
 }
 
-/// Records the object of a request that is audited.
-pub(crate) fn note_request_object(cx: &RequestContext, bytes: &[u8], decoded: &Decoded) {
+/// Records the object of a request that is audited, which is of a built-in type.
+pub(crate) fn note_typed_object(
+    cx: &RequestContext,
+    object: &Object,
+    api_version: &str,
+    ty: &'static Type,
+) {
     if let Some(audit) = &cx.scope.audit {
-        audit.set_request_object(bytes, &decoded.value);
+        audit.set_request_object(object, |mut object| {
+            object.set_type(api_version, ty.short_name());
+            let mut json = Vec::new();
+            Shape::Typed(ty).write(&object, &mut json);
+            json
+        });
     }
 }
 

@@ -54,7 +54,6 @@ pub(super) fn options(cx: &RequestContext, body: &[u8]) -> Result<DeleteOptions,
     let ty = types::find("meta/v1.DeleteOptions").expect("the table has all types of meta/v1");
     let decoded = decode::decode_body(&cx.content_type, body, Some(ty))
         .map_err(|error| error.plain_status())?;
-    decode::note_request_object(cx, body, &decoded);
     let literals = decoded.literals;
     let mut options = decode::into_object(decoded.value).map_err(Status::bad_request)?;
     if !matches!(options.kind(), "" | "DeleteOptions") {
@@ -73,7 +72,10 @@ pub(super) fn options(cx: &RequestContext, body: &[u8]) -> Result<DeleteOptions,
     // An invalid option must not be ignored, since it may be the dry run.
     let mut value = Value::Object(std::mem::take(options.map_mut()));
     shape::fit_type(ty, &mut value, &literals, &mut Vec::new()).map_err(Status::bad_request)?;
-    DeleteOptions::from_body(&Object::from_value(value).unwrap_or_default())
+    let options = Object::from_value(value).unwrap_or_default();
+    // Upstream: the options are recorded in the version in which the server uses them.
+    decode::note_typed_object(cx, &options, "meta.k8s.io/__internal", ty);
+    DeleteOptions::from_body(&options)
 }
 
 /// Adds the warning of the kind, if it has one, that dependents are not guaranteed to survive without a

@@ -41,9 +41,7 @@ pub(crate) async fn patch(
     body: &[u8],
     strategy: UpdateStrategy,
 ) -> Result<Response<Body>, Status> {
-    if let Some(audit) = &cx.scope.audit {
-        audit.set_patch(body);
-    }
+    note_patch(cx, body);
     if is_apply(cx) {
         return super::apply::apply(cx, body, strategy).await;
     }
@@ -59,6 +57,13 @@ pub(crate) async fn patch(
     };
     let outcome = registry::update(&cx.scope, request).await?;
     respond(cx, 200, outcome).await
+}
+
+/// Records the patch of a request that is audited.
+pub(super) fn note_patch(cx: &RequestContext, body: &[u8]) {
+    if let Some(audit) = &cx.scope.audit {
+        audit.set_patch(body);
+    }
 }
 
 /// Whether the body is an apply configuration.

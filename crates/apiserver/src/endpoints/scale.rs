@@ -48,6 +48,7 @@ pub(crate) async fn update(
     // Upstream has no message for an invalid Scale of a custom resource, only the position in its
     // source where the type is unknown; these are the messages for built-in kinds.
     let sent = decode::of_type(cx, body, scale_type(), options.field_validation())?;
+    decode::note_typed_object(cx, &sent, "autoscaling/v1", scale_type());
     super::create::check_namespace(cx, &sent)?;
     super::update::check_name(cx, &sent)?;
     write(cx, scale, &options, &|old| {
@@ -64,6 +65,7 @@ pub(crate) async fn patch(
     body: &[u8],
     scale: &Scale,
 ) -> Result<Response<Body>, Status> {
+    patch::note_patch(cx, body);
     if patch::is_apply(cx) {
         return apply(cx, body, scale).await;
     }

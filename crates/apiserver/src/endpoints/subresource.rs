@@ -116,9 +116,22 @@ pub(super) fn decode_body(
     subresource: &Subresource,
     validation: FieldValidation,
 ) -> Result<Object, Status> {
+    decode_with_defaults(cx, bytes, subresource, validation, |_| {})
+}
+
+/// Like [`decode_body`]; `set_defaults` sets the defaults of the kind.
+pub(super) fn decode_with_defaults(
+    cx: &RequestContext,
+    bytes: &[u8],
+    subresource: &Subresource,
+    validation: FieldValidation,
+    set_defaults: fn(&mut Object),
+) -> Result<Object, Status> {
     let api_version = kind_of(cx, subresource).group_version().to_string();
     let ty = types::of_kind(&api_version, subresource.kind).ok_or_else(Status::no_such_resource)?;
-    let object = decode::of_type(cx, bytes, ty, validation)?;
+    let mut object = decode::of_type(cx, bytes, ty, validation)?;
+    set_defaults(&mut object);
+    decode::note_typed_object(cx, &object, &api_version, ty);
     super::create::check_namespace(cx, &object)?;
     Ok(object)
 }

@@ -2,6 +2,7 @@
 
 use http::Response;
 
+use super::subresource;
 use crate::admission;
 use crate::auth::authentication::service_account::{Claims, Reference, ServiceAccountSettings};
 use crate::endpoints::context::RequestContext;
@@ -38,16 +39,12 @@ pub(crate) async fn create(
     subresource: &Subresource,
 ) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
+    let validation = options.field_validation();
     let mut request =
-        super::subresource::decode_body(cx, body, subresource, options.field_validation())?;
+        subresource::decode_with_defaults(cx, body, subresource, validation, set_defaults)?;
     check_name(cx, &request)?;
-    let attributes =
-        super::subresource::attributes(cx, &mut request, subresource, &options).await?;
+    let attributes = subresource::attributes(cx, &mut request, subresource, &options).await?;
     admission::validate_namespace(&cx.plane.admission, &cx.scope, &request)?;
-    let seconds = request.map_at(&["spec"]).entry("expirationSeconds").or_insert(Value::Null);
-    if seconds.is_null() {
-        *seconds = DEFAULT_LIFETIME.into();
-    }
     field_manager::subresource_object::track(&cx.scope, &mut request);
     admission::mutate_subresource(&attributes, &mut request).await?;
     let account = cx.find()?.object();
@@ -86,6 +83,13 @@ pub(crate) async fn create(
     let status = json!({"token": token, "expirationTimestamp": expires});
     request.map_mut().insert("status".to_owned(), status);
     Ok(response::document(201, cx.accepted, &request.into_value()))
+}
+
+fn set_defaults(request: &mut Object) {
+    let seconds = request.map_at(&["spec"]).entry("expirationSeconds").or_insert(Value::Null);
+    if seconds.is_null() {
+        *seconds = DEFAULT_LIFETIME.into();
+    }
 }
 
 /// Fails if the request is for another service account than that of the path.
@@ -134,6 +138,10 @@ async fn bound_object_claims(cx: &RequestContext, request: &Object) -> Result<Cl
             )));
         }
     };
+    // Upstream: the storage of each kind builds its key.
+    if name.is_empty() {
+        return Err(Status::bad_request("Name parameter required."));
+    }
     cx.scope.catch_up().await?;
     let object = match kind {
         "Pod" => find_object(cx, "pods", cx.scope.namespace(), name)?,

@@ -178,6 +178,11 @@ pub(crate) fn for_errors(headers: &HeaderMap, query: &Query) -> MediaTypeOptions
     negotiate(headers, query, EndpointRestrictions::GROUPS).unwrap_or(MediaTypeOptions::JSON)
 }
 
+/// Whether an error can be encoded in a media type that the client accepts.
+pub(crate) fn accepts_errors(headers: &HeaderMap) -> bool {
+    negotiate(headers, &Query::default(), EndpointRestrictions::GROUPS).is_ok()
+}
+
 /// The representation that a media range requests; None if the range does not include `media` or
 /// the representation does not exist in it.
 fn representation(

@@ -3,7 +3,7 @@
 use http::Uri;
 
 use super::service::{ServiceReference, ServiceResolver};
-use super::{Destination, trust_from_ca_bundle};
+use super::{Destination, request_url, trust_from_ca_bundle};
 use machinery::Value;
 use tls::Trust;
 
@@ -33,18 +33,15 @@ impl ClientConfig {
         }
     }
 
-    /// The URL, which always has a path.
-    pub(crate) fn url(&self) -> String {
-        match &self.location {
-            Location::Url(url) => {
-                let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
-                if rest.contains('/') { url.clone() } else { format!("{url}/") }
-            }
+    /// The URL of requests with a timeout, in whole seconds.
+    pub(crate) fn request_url(&self, timeout: u64) -> String {
+        let url = match &self.location {
+            Location::Url(url) => request_url::of_client_config(url),
             Location::Service(service) => {
-                let path = service.path.strip_prefix('/').unwrap_or(&service.path);
-                format!("{}/{path}", service.origin())
+                request_url::join(&service.origin(), service.path.as_bytes())
             }
-        }
+        };
+        format!("{url}?timeout={timeout}s")
     }
 
     /// The current destination. The error is a message for users.
@@ -72,17 +69,13 @@ mod tests {
     use super::*;
     use machinery::json;
 
-    fn url(config: &Value) -> String {
-        ClientConfig::from_value(config).url()
-    }
-
     #[test]
-    fn a_url_has_a_path() {
-        assert_eq!(url(&json!({"url": "https://a.b:8443"})), "https://a.b:8443/");
-        assert_eq!(url(&json!({"url": "https://a.b/c/d"})), "https://a.b/c/d");
+    fn requests_are_sent_to_the_cleaned_path_with_their_timeout() {
+        let url = |config: &Value| ClientConfig::from_value(config).request_url(10);
+        assert_eq!(url(&json!({"url": "https://a.b//c"})), "https://a.b/c?timeout=10s");
         let service =
             |path: &str| json!({"service": {"namespace": "n", "name": "s", "path": path}});
-        assert_eq!(url(&service("")), "https://s.n.svc:443/");
-        assert_eq!(url(&service("/x")), "https://s.n.svc:443/x");
+        assert_eq!(url(&service("")), "https://s.n.svc:443/?timeout=10s");
+        assert_eq!(url(&service("/x//y/")), "https://s.n.svc:443/x/y?timeout=10s");
     }
 }

@@ -13,13 +13,16 @@ use http::{Request, Response, Uri};
 use http_body_util::Full;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Destination, Error, Outbound};
+use super::{Destination, Error, Outbound, request_url};
 use machinery::Value;
 use machinery::codec::yaml;
 use tls::{Identity, Trust};
 
 /// The maximum size of a response in bytes.
 const MAX_RESPONSE: usize = 1 << 20;
+
+/// The timeout in the URL of requests, which is upstream's whatever the deadline is.
+const SENT_TIMEOUT: &str = "30s";
 
 /// The reason why there is no response.
 #[derive(Debug, thiserror::Error)]
@@ -108,15 +111,11 @@ impl WebhookEndpoint {
         destination.identity = reader.identity(user)?;
         let checked = tls::client_config(&destination.trust, destination.identity.as_ref());
         checked.map_err(|error| invalid(keel::message_with_causes(&error)))?;
-        let url = if uri.path() == "/" && !server.ends_with('/') {
-            format!("{server}/")
-        } else {
-            server.to_owned()
-        };
+        let url = format!("{}?timeout={SENT_TIMEOUT}", request_url::of_server(server));
         Ok(Self { url, destination, credentials: reader.credentials(user)? })
     }
 
-    /// The URL of the webhook.
+    /// The URL of requests to the webhook.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
@@ -286,11 +285,11 @@ mod tests {
     fn the_server_and_its_authority_come_from_the_current_context() {
         let found = endpoint("server: 'https://a.b:8443', insecure-skip-tls-verify: true", "");
         let found = found.unwrap();
-        assert_eq!(found.url(), "https://a.b:8443/");
+        assert_eq!(found.url(), "https://a.b:8443/?timeout=30s");
         assert_eq!(found.destination.server_name, "a.b");
         assert_eq!(found.destination.trust, Trust::Insecure);
-        let found = endpoint("server: 'https://[::1]/x?y=z', tls-server-name: c", "").unwrap();
-        assert_eq!(found.url(), "https://[::1]/x?y=z");
+        let found = endpoint("server: 'https://[::1]//x?y=z', tls-server-name: c", "").unwrap();
+        assert_eq!(found.url(), "https://[::1]/x?timeout=30s");
         assert_eq!(found.destination.server_name, "c");
         assert_eq!(found.destination.trust, Trust::System);
     }

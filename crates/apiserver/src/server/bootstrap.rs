@@ -18,6 +18,7 @@ use crate::cache::watch_cache::Subscription;
 use crate::extensions::aggregation;
 use crate::in_process::loopback::LoopbackClient;
 use crate::plane::Plane;
+use crate::storage::Storage;
 use kinds::scheduling::priority_class::system_classes;
 use machinery::{Value, json};
 
@@ -35,6 +36,21 @@ const INTERVAL: Duration = Duration::from_secs(10);
 const NAMESPACES: &str = "/api/v1/namespaces";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const SERVICE: &str = "kubernetes";
+
+/// The key of a namespace of the plane that is stored and cannot be decrypted, if there is one, and the
+/// reason. Without it no other object can be created.
+pub(crate) async fn undecryptable_namespace(storage: &Storage) -> Option<(String, String)> {
+    // A store that fails is reported by the first write.
+    let _ = storage.cache.catch_up().await;
+    let catalog = storage.catalog.load();
+    let served = catalog.resource("", "namespaces")?;
+    let snapshot = served.cache.snapshot();
+    namespaces().find_map(|name| {
+        let key = served.key("", name);
+        let reason = snapshot.unreadable.get(&key)?.reason.to_string();
+        Some((key, reason))
+    })
+}
 
 /// Creates the missing objects through the loopback client.
 pub(crate) async fn bootstrap(plane: &Arc<Plane>) -> Result<(), Error> {

@@ -71,6 +71,14 @@ pub enum Error {
     /// Choose other versions.
     #[error("cannot use this runtime configuration")]
     RuntimeConfig(#[from] RuntimeConfigError),
+    /// Start with the encryption providers with which the objects were written.
+    #[error("cannot decrypt the stored objects: {key}: {reason}")]
+    Undecryptable {
+        /// The key of one of them in the store.
+        key: String,
+        /// Why it cannot be decrypted.
+        reason: String,
+    },
     /// See [`bootstrap::Error`].
     #[error("cannot prepare the plane")]
     Bootstrap(#[from] bootstrap::Error),

@@ -8,6 +8,9 @@ mod token_webhook;
 
 use std::time::Duration;
 
+use tracing::Level;
+
+use crate::log::Log;
 use crate::objects::{CONFIG_MAPS, config_map};
 use apiserver::auth::authentication::User;
 use apiserver::auth::authentication::token::TokenFile;
@@ -145,6 +148,42 @@ async fn tokens_for_other_audiences_or_too_short_lifetimes_are_refused() {
     let (code, status) = plane.post(&format!("{ACCOUNTS}/robot/token"), &short).await;
     let field = &status["details"]["causes"][0]["field"];
     assert_eq!((code, field), (422, &json!("spec.expirationSeconds")));
+}
+
+#[tokio::test]
+async fn the_reason_of_a_refused_token_is_logged_for_debugging_only() {
+    let log = Log::start_at(Level::DEBUG);
+    let plane = plane().await;
+    let elsewhere = create_robot_token(&plane, &json!({"spec": {"audiences": ["vault"]}})).await;
+    assert_eq!(plane.bearer(&elsewhere).get("/apis").await.0, 401);
+    let refused = "Unable to authenticate the request";
+    assert!(log.has(&[refused, "/apis", r#"token audiences ["vault"] is invalid"#]));
+    let request = json!({"spec": {"expirationSeconds": 600}});
+    let short = plane.create(&format!("{ACCOUNTS}/robot/token"), &request).await;
+    let short = short["status"]["token"].as_str().unwrap();
+    plane.advance(Duration::from_mins(12));
+    assert_eq!(plane.bearer(short).get("/api").await.0, 401);
+    assert!(log.has(&[refused, "path=\"/api\"", "token has expired"]));
+    assert_eq!(plane.bearer("hunter2").get("/api").await.0, 401);
+    assert!(log.has(&[refused, "invalid bearer token"]));
+    for token in ["hunter2", short, &elsewhere] {
+        assert!(!log.has(&[token]));
+    }
+    drop(log);
+    let log = Log::start_at(Level::INFO);
+    assert_eq!(plane.bearer("hunter2").get("/api").await.0, 401);
+    assert!(!log.has(&[""]), "nothing is logged by default");
+}
+
+#[tokio::test]
+async fn a_token_cannot_be_bound_to_an_object_without_a_name() {
+    let plane = plane().await;
+    plane.create(ACCOUNTS, &json!({"metadata": {"name": "robot"}})).await;
+    for kind in ["Pod", "Node", "Secret"] {
+        let request = json!({"spec": {"boundObjectRef": {"kind": kind, "apiVersion": "v1"}}});
+        let (code, status) = plane.post(&format!("{ACCOUNTS}/robot/token"), &request).await;
+        assert_eq!((code, &status["message"]), (400, &json!("Name parameter required.")));
+    }
 }
 
 #[tokio::test]

@@ -104,6 +104,13 @@ impl Connection {
     /// The name of the user of this connection, the code of a refusal, or None if the connection was
     /// closed.
     async fn user(&mut self) -> Option<Result<String, u16>> {
+        let (code, user) = self.user_info().await?;
+        let name = user["username"].as_str().map(str::to_owned);
+        Some(if code == 201 { Ok(name.unwrap()) } else { Err(code) })
+    }
+
+    /// The user of this connection with all attributes, and the code of the response.
+    async fn user_info(&mut self) -> Option<(u16, Value)> {
         let request = Request::post(REVIEWS)
             .header("host", "localhost")
             .header("content-type", "application/json")
@@ -113,8 +120,7 @@ impl Connection {
         let code = response.status().as_u16();
         let body = response.into_body().collect().await.ok()?.to_bytes();
         let review: Value = serde_json::from_slice(&body).unwrap();
-        let name = review["status"]["userInfo"]["username"].as_str().map(str::to_owned);
-        Some(if code == 201 { Ok(name.unwrap()) } else { Err(code) })
+        Some((code, review["status"]["userInfo"].clone()))
     }
 
     fn presents(&self, certified: &Certified) -> bool {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use machinery::{Value, json};
 use testenv::TestEnv;
+use testenv::media_type::MERGE_PATCH;
 
 const SCHEMAS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
 const LEVELS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations";
@@ -49,6 +50,38 @@ async fn a_plane_has_the_flow_schemas_and_priority_levels_of_kubernetes() {
 }
 
 #[tokio::test]
+async fn the_specs_of_mandatory_objects_are_fixed() {
+    let plane = TestEnv::start().await;
+    let refused = async |path: String, spec: Value| {
+        let (code, status) = plane.patch(&path, MERGE_PATCH, &json!({"spec": spec})).await;
+        (code, status["message"].as_str().unwrap_or_default().to_owned())
+    };
+    let shares = json!({"limited": {"nominalConcurrencyShares": 6}});
+    assert_eq!(
+        refused(format!("{LEVELS}/catch-all"), shares).await,
+        (
+            422,
+            r#"PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io "catch-all" is invalid: spec: Invalid value: {"Type":"Limited","Limited":{"NominalConcurrencyShares":6,"LimitResponse":{"Type":"Reject","Queuing":null},"LendablePercent":0,"BorrowingLimitPercent":null},"Exempt":null}: spec of 'catch-all' must equal the fixed value"#.to_owned()
+        )
+    );
+    assert_eq!(
+        refused(format!("{LEVELS}/exempt"), json!({"type": "Limited", "exempt": null})).await,
+        (
+            422,
+            r#"PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io "exempt" is invalid: [spec.type: Invalid value: "Limited": must be 'Exempt' if and only if `name` is 'exempt', spec: Invalid value: {"Type":"Limited","Limited":null,"Exempt":null}: spec of 'exempt' except the 'spec.exempt' field must equal the fixed value, spec.limited: Required value]"#.to_owned()
+        )
+    );
+    let shares = json!({"exempt": {"nominalConcurrencyShares": 6}});
+    assert_eq!(refused(format!("{LEVELS}/exempt"), shares).await.0, 200);
+    for name in ["catch-all", "exempt"] {
+        let (code, message) = refused(format!("{SCHEMAS}/{name}"), json!({"rules": null})).await;
+        assert_eq!(code, 422);
+        let expected = format!(r#""Rules":null}}: spec of '{name}' must equal the fixed value"#);
+        assert!(message.ends_with(&expected), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn stored_objects_that_are_up_to_date_are_not_written_again() {
     let plane = TestEnv::start().await;
     for name in ["catch-all", "global-default"] {
@@ -81,19 +114,20 @@ async fn stored_objects_that_are_up_to_date_are_not_written_again() {
 }
 
 #[tokio::test]
-async fn a_changed_mandatory_object_and_a_deleted_suggested_one_are_restored() {
+async fn a_changed_mandatory_object_and_deleted_objects_are_restored() {
     let plane = TestEnv::start().await;
     let catch_all = format!("{SCHEMAS}/catch-all");
-    let spec = plane.read(&catch_all).await["spec"].clone();
-    let change = json!({"metadata": {"annotations": {AUTO_UPDATE: "false"}},
-        "spec": {"matchingPrecedence": 9999}});
+    let change = json!({"metadata": {"annotations": {AUTO_UPDATE: "false"}}});
     plane.merge(&catch_all, &change).await;
-    let system = format!("{LEVELS}/system");
-    plane.delete(&system).await;
+    let deleted = [format!("{LEVELS}/system"), format!("{SCHEMAS}/exempt")];
+    for path in &deleted {
+        plane.delete(path).await;
+    }
     plane.advance(Duration::from_secs(61));
-    let restored = plane.until(&catch_all, |_, it| it["spec"] == spec).await;
-    assert_eq!(restored["metadata"]["annotations"][AUTO_UPDATE], "true");
-    plane.until(&system, |code, _| code == 200).await;
+    plane.until(&catch_all, |_, it| it["metadata"]["annotations"][AUTO_UPDATE] == "true").await;
+    for path in &deleted {
+        plane.until(path, |code, _| code == 200).await;
+    }
 }
 
 #[tokio::test]

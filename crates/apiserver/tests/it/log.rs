@@ -1,4 +1,4 @@
-//! [`Log`]: the warnings that are logged on a test's thread, on which its plane runs.
+//! [`Log`]: what is logged on a test's thread, on which its plane runs.
 
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
@@ -18,14 +18,19 @@ pub(crate) struct Log {
     _guard: DefaultGuard,
 }
 
-/// One line for each warning: its message and its fields.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<String>>>);
+/// One line for each event up to a level: its message and its fields.
+#[derive(Clone)]
+struct Lines(Arc<Mutex<Vec<String>>>, Level);
 
 impl Log {
     /// Records the warnings of this thread.
     pub(crate) fn start() -> Self {
-        let lines = Lines::default();
+        Self::start_at(Level::WARN)
+    }
+
+    /// Records what is logged on this thread at `level` and above.
+    pub(crate) fn start_at(level: Level) -> Self {
+        let lines = Lines(Arc::default(), level);
         Self { _guard: tracing::subscriber::set_default(lines.clone()), lines }
     }
 
@@ -49,7 +54,7 @@ impl Log {
 
 impl Subscriber for Lines {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::WARN
+        *metadata.level() <= self.1
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

@@ -204,6 +204,17 @@ async fn a_proxy_request_without_a_reachable_address_is_refused() {
     plane.create(services, &service).await;
     let no_endpoints = "no endpoints available for service \"s\"";
     check(&plane, &format!("{services}/s/proxy/"), 503, no_endpoints).await;
+    let slice = json!({
+        "metadata": {"name": "s-1", "labels": {"kubernetes.io/service-name": "s"}},
+        "addressType": "IPv4", "ports": [{"name": "", "port": 8080}],
+        "endpoints": [{"addresses": ["10.9.9.9"]}],
+    });
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    plane.create(slices, &slice).await;
+    let refused = "error trying to reach service: dial tcp 10.9.9.9:8080: this server does not connect to nodes";
+    check(&plane, &format!("{services}/s/proxy/"), 503, refused).await;
+    check(&plane, &format!("{services}/s:80/proxy/"), 503, refused).await;
+    check(&plane, &format!("{services}/s:web/proxy/"), 503, no_endpoints).await;
     let no_port = "no service port 81 found for service \"s\"";
     check(&plane, &format!("{services}/s:81/proxy/"), 503, no_port).await;
     check(&plane, "/api/v1/nodes/none/proxy/", 404, "nodes \"none\" not found").await;
@@ -229,7 +240,7 @@ async fn a_simulated_node_has_neither_logs_nor_processes() {
             format!("pod \"{name}\" is simulated (node \"{name}\"): exec is not possible");
         check(&plane, &format!("{PODS}/{name}/exec?command=ls"), 400, &refused).await;
         let refused = format!(
-            "error trying to reach service: node \"{name}\" is simulated: it serves no requests"
+            "error trying to reach service: node \"{name}\" is simulated: this server does not connect to nodes"
         );
         check(&plane, &format!("/api/v1/nodes/{name}/proxy/pods"), 503, &refused).await;
     }

@@ -297,6 +297,40 @@ async fn what_every_user_may_do_comes_from_roles() {
 }
 
 #[tokio::test]
+async fn the_rights_of_masters_are_listed_once() {
+    let (plane, _) = plane().await;
+    let review = json!({"spec": {"namespace": "default"}});
+    let reviews = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+    let status = plane.create(reviews, &review).await["status"].take();
+    let count = |rules: &str, rule: Value| {
+        status[rules].as_array().unwrap().iter().filter(|it| **it == rule).count()
+    };
+    let resources = json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]});
+    assert_eq!(count("resourceRules", resources), 1);
+    assert_eq!(count("nonResourceRules", json!({"verbs": ["*"], "nonResourceURLs": ["*"]})), 1);
+}
+
+#[tokio::test]
+async fn a_refused_impersonation_names_the_verb_that_was_last_allowed() {
+    let (plane, alice) = plane().await;
+    let rules = json!([{"verbs": ["impersonate"], "apiGroups": [""], "resources": ["users"],
+        "resourceNames": ["bob"]}]);
+    plane.create(CLUSTER_ROLES, &role("impersonator", &rules)).await;
+    let bound = binding("impersonator", "ClusterRole", "impersonator", "alice");
+    plane.create(CLUSTER_BINDINGS, &bound).await;
+    let get_as = async |user: &str| {
+        let (code, status) = alice.with_header("impersonate-user", user).get("/version").await;
+        (code, status["message"].as_str().unwrap_or_default().to_owned())
+    };
+    let (code, message) = get_as("carol").await;
+    assert_eq!(code, 403);
+    assert!(message.contains("cannot impersonate-on:user-info:get"), "{message}");
+    assert_eq!(get_as("bob").await.0, 200);
+    let refused = r#"users "carol" is forbidden: User "alice" cannot impersonate resource "users" in API group "" at the cluster scope"#;
+    assert_eq!(get_as("carol").await, (403, refused.to_owned()));
+}
+
+#[tokio::test]
 async fn a_plane_can_refuse_requests_without_credentials() {
     let builder = TestEnv::builder().config(|config| config.anonymous = Anonymous::Refused);
     let plane = builder.start().await;

@@ -281,6 +281,18 @@ async fn a_webhook_gets_the_dry_run_flag() {
 }
 
 #[tokio::test]
+async fn a_doubled_slash_in_the_url_of_a_webhook_is_cleaned() {
+    let plane = TestEnv::start().await;
+    let server = allowing_webhook().await;
+    let mut config = server.client_config();
+    config["url"] = format!("https://127.0.0.1:{}//hook", server.port()).into();
+    let hook = server.hook("a.b.c", &json!({"clientConfig": config}));
+    configure_validating_webhooks(&plane, "c", &[hook]).await;
+    plane.create(CONFIG_MAPS, &config_map("a", &json!({}))).await;
+    assert_eq!(server.calls()[0].target, "/hook?timeout=10s");
+}
+
+#[tokio::test]
 async fn a_webhook_can_be_behind_a_service() {
     let plane = TestEnv::start().await;
     let server = allowing_webhook().await;

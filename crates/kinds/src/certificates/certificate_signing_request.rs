@@ -1,6 +1,7 @@
 //! `CertificateSigningRequest`: a request for a certificate, its approval and its certificate.
 
 mod conditions;
+mod issued_certificate;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::GROUP;
+use super::mandatory::{self, EXEMPT};
 use crate::table;
 use crate::validation::rules::{add_invalid, dns_subdomain, required, supported_only};
 use machinery::fields::{at, default_number, flag, list, number, part, text, texts, top};
@@ -38,8 +39,6 @@ static STRATEGY: Strategy = Strategy {
 static SPEC: Path<'static> = Path::root("spec");
 
 const MAX_PRECEDENCE: i64 = 10000;
-/// The name of the only schema that may have matching precedence 1.
-const EXEMPT: &str = "exempt";
 
 const COLUMNS: &[Column] = &[
     NAME,
@@ -105,6 +104,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     for (index, rule) in list(spec, "rules").iter().enumerate() {
         validate_rule(errors, &path.index(index), rule);
     }
+    mandatory::validate_flow_schema(object, errors);
     validate_conditions(object, errors);
 }
 

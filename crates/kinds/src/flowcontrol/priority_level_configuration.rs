@@ -2,6 +2,7 @@
 
 use super::GROUP;
 use super::flow_schema::validate_conditions;
+use super::mandatory::{self, EXEMPT};
 use crate::table;
 use crate::validation::rules::{in_range, one_of, required};
 use machinery::fields::{
@@ -37,7 +38,6 @@ static STRATEGY: Strategy = Strategy {
 
 static SPEC: Path<'static> = Path::root("spec");
 
-const EXEMPT: &str = "exempt";
 const MAX_QUEUES: i64 = 10_000_000;
 /// The number of bits of a flow's hash that choose its queues.
 const HASH_BITS: u32 = 60;
@@ -123,7 +123,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
                 errors.forbidden(&SPEC.child("exempt"), "");
             }
             match limited {
-                None => errors.required(&SPEC.child("limited"), ""),
+                None => errors.declarative(|it| it.required(&SPEC.child("limited"), "")),
                 Some(limited) => validate_limited(errors, &SPEC.child("limited"), limited),
             }
         }
@@ -139,6 +139,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
             required(errors, &SPEC.child("type"), kind);
         }
     }
+    mandatory::validate_priority_level(object, errors);
     validate_conditions(object, errors);
 }
 

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use super::compiler::{Declarations, Expression};
 use super::evaluation::{BUDGET, BudgetExhausted, Evaluation, EvaluationResult};
 use super::policy_spec::{
@@ -15,7 +17,7 @@ use crate::cache::watch_cache::Snapshot;
 use crate::registry::scope::RequestScope;
 use cel::Type;
 use machinery::status::Cause;
-use machinery::{Object, Reason, Status, Value, json};
+use machinery::{Object, Reason, Status, Value, codec};
 
 /// A compiled policy.
 pub(super) struct ValidatingPolicy {
@@ -35,6 +37,17 @@ struct Validation {
 struct AuditAnnotation {
     key: String,
     expression: Expression,
+}
+
+/// A failure in the audit log, with its fields in the order of upstream.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ValidationFailure {
+    message: String,
+    policy: String,
+    binding: String,
+    expression_index: usize,
+    validation_actions: Vec<String>,
 }
 
 /// The maximum length of a message expression's result, in bytes.
@@ -98,7 +111,7 @@ pub(super) struct PolicyDecisions<'a> {
     object: Option<&'a Object>,
     /// The first denial, which is the answer to the client.
     denial: Option<Denial>,
-    failures: Vec<Value>,
+    failures: Vec<ValidationFailure>,
 }
 
 impl<'a> PolicyDecisions<'a> {
@@ -186,10 +199,13 @@ impl<'a> PolicyDecisions<'a> {
                     "Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{}': {message}",
                     binding.name
                 )),
-                _ => self.failures.push(json!({
-                    "message": message, "policy": policy, "binding": binding.name,
-                    "expressionIndex": index, "validationActions": binding.actions,
-                })),
+                _ => self.failures.push(ValidationFailure {
+                    message: message.clone(),
+                    policy: policy.clone(),
+                    binding: binding.name.clone(),
+                    expression_index: index,
+                    validation_actions: binding.actions.clone(),
+                }),
             }
         }
     }
@@ -210,11 +226,10 @@ impl<'a> PolicyDecisions<'a> {
     pub(super) fn into_result(mut self) -> Result<(), Status> {
         if !self.failures.is_empty() {
             self.failures.truncate(MAX_FAILURES);
-            annotate(
-                self.attributes.scope,
-                VALIDATION_FAILURE,
-                &Value::Array(self.failures).to_string(),
-            );
+            let mut failures = Vec::new();
+            codec::json::write(&mut failures, &self.failures);
+            let failures = String::from_utf8_lossy(&failures);
+            annotate(self.attributes.scope, VALIDATION_FAILURE, &failures);
         }
         let Some(denial) = self.denial else { return Ok(()) };
         let name = denied_name(self.attributes, self.object);

@@ -107,7 +107,7 @@ async fn post(
     let now = Instant::now();
     let deadline = scope.deadline.min(now + webhook.timeout);
     let timeout = deadline.saturating_duration_since(now);
-    let url = format!("{}?timeout={}s", webhook.client.url(), whole_seconds(timeout));
+    let url = webhook.client.request_url(whole_seconds(timeout));
     let failed = |why: &dyn std::fmt::Display| CallError::Failed(format!("Post {url:?}: {why}"));
     let request = Request::post(&url)
         .header(CONTENT_TYPE, "application/json")

@@ -1,9 +1,10 @@
 //! The user of a verified client certificate: the common name is the user name, and the organizations
-//! are the groups.
+//! are the groups. The fingerprint of the certificate identifies the credential.
 
+use ring::digest::{SHA256, digest};
 use x509_parser::prelude::{AttributeTypeAndValue, FromDer, X509Certificate, X509Error};
 
-use super::User;
+use super::{CREDENTIAL_ID, User};
 use keel::Timestamp;
 
 /// A certificate whose subject cannot be read: its connection is closed.
@@ -27,7 +28,19 @@ pub fn user(der: &[u8]) -> Result<Option<User>, Error> {
     let names = subject.iter_common_name().map(text).collect::<Result<Vec<_>, _>>()?;
     // Upstream: crypto/x509/pkix keeps the last of several common names.
     let name = names.last().filter(|it| !it.is_empty());
-    Ok(name.map(|it| User::authenticated(it, "", groups)))
+    Ok(name.map(|it| {
+        let mut user = User::authenticated(it, "", groups);
+        user.extra.insert(CREDENTIAL_ID.to_owned(), vec![credential_id(der)]);
+        user
+    }))
+}
+
+fn credential_id(der: &[u8]) -> String {
+    let mut id = "X509SHA256=".to_owned();
+    for byte in digest(&SHA256, der).as_ref() {
+        id += &format!("{byte:02x}");
+    }
+    id
 }
 
 /// The end of the validity of a certificate.

@@ -106,7 +106,7 @@ impl ConversionWebhook {
 
     /// The body of the response. The error is the message of Go's client.
     async fn call(&self, storage: &Storage, body: Vec<u8>, limit: usize) -> Result<Bytes, String> {
-        let url = format!("{}?timeout={}s", self.client.url(), TIMEOUT.as_secs());
+        let url = self.client.request_url(TIMEOUT.as_secs());
         let failed = |why: &dyn std::fmt::Display| format!("Post \"{url}\": {why}");
         let uri: Uri = url.parse().map_err(|why: http::uri::InvalidUri| failed(&why))?;
         let to = self.client.destination(storage).map_err(|why| failed(&why))?;

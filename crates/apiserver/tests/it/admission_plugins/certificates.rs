@@ -7,6 +7,7 @@ use rcgen::{CertificateParams, DnType, KeyPair};
 use super::refused;
 use machinery::{Value, json};
 use testenv::TestEnv;
+use testenv::media_type::MERGE_PATCH;
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
@@ -47,4 +48,31 @@ async fn conditions_of_a_request_get_the_times_that_they_lack() {
     let failed = &changed["status"]["conditions"][1];
     assert_eq!(failed["lastUpdateTime"], old);
     assert_ne!(failed["lastTransitionTime"], Value::Null);
+}
+
+#[tokio::test]
+async fn the_certificate_of_a_request_is_validated() {
+    let plane = TestEnv::start().await;
+    plane.create(REQUESTS, &request("readers", "kubernetes.io/kube-apiserver-client")).await;
+    let set = async |certificate: &str| {
+        let status = json!({"status": {"certificate": BASE64_STANDARD.encode(certificate)}});
+        let (code, answer) =
+            plane.patch(&format!("{REQUESTS}/a/status"), MERGE_PATCH, &status).await;
+        (code, answer["message"].as_str().unwrap_or_default().to_owned())
+    };
+    let refused = |why: &str| {
+        let at = r#"CertificateSigningRequest.certificates.k8s.io "a" is invalid"#;
+        (422, format!(r#"{at}: status.certificate: {why}"#))
+    };
+    let invalid = |why: &str| refused(&format!(r#"Invalid value: "<certificate data>": {why}"#));
+    assert_eq!(set("foo").await, invalid("must contain at least one CERTIFICATE PEM block"));
+    let key = KeyPair::generate().unwrap();
+    assert_eq!(
+        set(&key.serialize_pem()).await,
+        invalid(r#"only CERTIFICATE PEM blocks are allowed, found "PRIVATE KEY""#)
+    );
+    let certificate = CertificateParams::default().self_signed(&key).unwrap().pem();
+    assert_eq!(set(&certificate).await.0, 200);
+    let modified = "Forbidden: updates may not modify existing certificate content";
+    assert_eq!(set(&[certificate.as_str(), "x"].concat()).await, refused(modified));
 }

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use rustls::version::TLS12;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -11,6 +13,7 @@ use super::{TestAuthority, builder, client_params, connect, user};
 use apiserver::auth::authentication::client_authorities::ClientAuthorities;
 use apiserver::certificates::tls_settings::TlsSettings;
 use keel::Clock;
+use machinery::json;
 use testenv::TestEnv;
 use tls::Certified;
 
@@ -74,6 +77,20 @@ async fn only_a_valid_certificate_of_an_accepted_authority_names_a_user() {
 
     assert_eq!(user(&plane, None).await, Some(Err(403)), "others are served meanwhile");
     plane.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_credential_of_a_user_is_the_fingerprint_of_the_certificate() {
+    let clients = TestAuthority::new("clients");
+    let plane = plane(&clients).await;
+    let alice = clients.sign(&client_params("alice"));
+    let der = CertificateDer::from_pem_slice(alice.certificate.as_bytes()).unwrap();
+    let digest = ring::digest::digest(&ring::digest::SHA256, &der);
+    let hex: Vec<String> = digest.as_ref().iter().map(|it| format!("{it:02x}")).collect();
+    let id = format!("X509SHA256={}", hex.concat());
+    let (_, user) = connect(&plane, Some(&alice)).await.unwrap().user_info().await.unwrap();
+    let extra = json!({"authentication.kubernetes.io/credential-id": [id]});
+    assert_eq!(user["extra"], extra);
 }
 
 #[tokio::test]
@@ -169,7 +186,7 @@ async fn the_lowest_version_can_be_1_3_and_cipher_suites_can_be_chosen() {
             .unwrap();
         let mut roots = rustls::RootCertStore::empty();
         let authority = plane.server().authority();
-        let authority = rustls::pki_types::pem::PemObject::from_pem_slice(authority.as_bytes());
+        let authority = PemObject::from_pem_slice(authority.as_bytes());
         roots.add(authority.unwrap()).unwrap();
         let config = config.with_root_certificates(roots).with_no_client_auth();
         let stream = TcpStream::connect(plane.server().address().unwrap()).await.unwrap();

@@ -62,6 +62,19 @@ async fn an_object_without_its_key_fails_and_the_others_do_not() {
 }
 
 #[tokio::test]
+async fn a_plane_whose_namespaces_are_encrypted_names_that_when_it_has_no_key() {
+    let disk = Disk::new();
+    let all = json!([{"resources": ["*.*"], "providers": [provider("aesgcm", &[key("key1", 1)])]}]);
+    disk.start_with(&all).await.stop().await.unwrap();
+    let error = TestEnv::builder().data_dir(&disk.path("data")).try_start().await.err().unwrap();
+    let message = error.to_string();
+    let why = "identity transformer tried to read encrypted data";
+    assert!(message.starts_with("cannot decrypt the stored objects: /registry/namespaces/"));
+    assert!(message.ends_with(why), "{message}");
+    disk.start_with(&all).await.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn every_misconfiguration_has_the_message_of_kube_apiserver() {
     let disk = disk_with_secret().await;
     let cases = [

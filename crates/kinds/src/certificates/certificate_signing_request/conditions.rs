@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use super::issued_certificate;
 use crate::validation::rules::{required, supported_only};
 use machinery::field_path::quote;
 use machinery::fields::{keep, list, same, text, top};
@@ -133,6 +134,7 @@ fn certificate(object: &Object) -> &str {
 
 fn validate_change(new: &Object, old: &Object, errors: &mut ErrorList) {
     validate(new, errors);
+    issued_certificate::validate_change(certificate(new), certificate(old), errors);
     for kind in FINAL {
         if of_type(new, kind).len() < of_type(old, kind).len() {
             let message = format!("updates may not remove a condition of type {}", quote(kind));

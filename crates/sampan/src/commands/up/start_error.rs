@@ -32,6 +32,11 @@ pub(super) fn explain(error: server::Error, data_dir: Option<&Path>) -> anyhow::
         server::Error::Encryption(config_file::Error::Read { .. }) => {
             Some("name a file that can be read with --encryption-provider-config".to_owned())
         }
+        server::Error::Undecryptable { .. } => Some(
+            "the objects in the data directory are encrypted: name the file with their keys with \
+             --encryption-provider-config"
+                .to_owned(),
+        ),
         server::Error::ServingCertificate(_) => Some(
             "name a certificate and its key with --tls-cert-file and --tls-private-key-file, \
              --cert-dir or --tls-sni-cert-key"

@@ -2,8 +2,8 @@
 //!
 //! Upstream: `authenticator/token/oidc`; the messages are exact.
 
-use super::super::User;
 use super::super::json_web_token::JsonWebToken;
+use super::super::{CREDENTIAL_ID, User};
 use super::claims::Claims;
 use super::configuration::JwtAuthenticator;
 use super::expressions::{claims_value, user_value};
@@ -22,9 +22,6 @@ const NANOSECONDS: i128 = 1_000_000_000;
 
 /// The issuer of Google's tokens, whose claim may lack the scheme.
 const GOOGLE: &str = "https://accounts.google.com";
-
-/// The key of the attribute that identifies the token of a user.
-const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// See the [module documentation](self).
 #[derive(Debug)]
