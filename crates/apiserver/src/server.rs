@@ -370,10 +370,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let admission = Admission::new(plugins, authorizers.clone(), rules, &mut metrics);
     let flow_control = Arc::new(flow_control(config, &storage.tasks, &mut metrics));
     let (used_secrets, uses) = mpsc::channel(USED_SECRETS);
-    let client_authorities = config.client_authorities.with_own(authority.bundle());
-    if let Some(settings) = &config.request_header {
-        settings.check_overlap(settings.authorities.bundle(), &client_authorities)?;
-    }
+    let client_authorities = client_authorities(config, &authority)?;
     let issuer_discovery = authentication::issuer_discovery(&signer, advertised);
     let remote = authentication::remote_authenticators(config, &signer, &storage, &mut metrics)?;
     let authenticator = Authenticator {
@@ -423,6 +420,15 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let tracking = legacy_token_tracking::label_used_secrets(Arc::clone(&chain.plane), uses);
     chain.plane.storage.tasks.spawn("legacy-token-tracking", tracking);
     Ok(chain)
+}
+
+/// The authorities of client certificates, in PEM, none of which is one of proxies.
+fn client_authorities(config: &Config, authority: &Authority) -> Result<String, Error> {
+    let clients = config.client_authorities.with_own(authority.bundle());
+    if let Some(settings) = &config.request_header {
+        settings.check_overlap(settings.authorities.bundle(), &clients)?;
+    }
+    Ok(clients)
 }
 
 /// The storage of a plane, whose store and cache are open.

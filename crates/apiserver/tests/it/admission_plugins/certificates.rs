@@ -62,7 +62,7 @@ async fn the_certificate_of_a_request_is_validated() {
     };
     let refused = |why: &str| {
         let at = r#"CertificateSigningRequest.certificates.k8s.io "a" is invalid"#;
-        (422, format!(r#"{at}: status.certificate: {why}"#))
+        (422, format!("{at}: status.certificate: {why}"))
     };
     let invalid = |why: &str| refused(&format!(r#"Invalid value: "<certificate data>": {why}"#));
     assert_eq!(set("foo").await, invalid("must contain at least one CERTIFICATE PEM block"));
