@@ -107,9 +107,19 @@ fn a_user_has_its_role_in_its_namespace_and_nowhere_else() {
         assert_eq!(answer.0, code, "{question}: {answer:?}");
     }
     let (who, _) = session.does("auth whoami --context jane@sampan");
-    let expect =
-        "ATTRIBUTE   VALUE\nUsername    jane\nGroups      [dev ops system:authenticated]\n";
-    assert_eq!(who, expect);
+    let rows: Vec<(&str, &str)> =
+        who.lines().filter_map(|it| it.split_once("   ")).map(|(a, b)| (a, b.trim())).collect();
+    assert_eq!(
+        rows[..3],
+        [
+            ("ATTRIBUTE", "VALUE"),
+            ("Username", "jane"),
+            ("Groups", "[dev ops system:authenticated]"),
+        ]
+    );
+    let (attribute, credential) = rows[3];
+    assert_eq!(attribute, "Extra: authentication.kubernetes.io/credential-id");
+    assert!(credential.starts_with("[X509SHA256="), "{credential}");
 }
 
 #[test]
