@@ -1,11 +1,15 @@
 //! API group versions that another server serves.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 
 use crate::https::{AbortAfterBody, Https, json_response};
 use apiserver::auth::authentication::User;
+use apiserver::certificates::authority_files::AuthorityFiles;
+use keel::Clock;
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, MERGE_PATCH};
@@ -90,12 +94,16 @@ where
 {
     let plane = TestEnv::start().await;
     let server = Https::start("weather.default.svc", answer).await;
-    plane.create("/api/v1/namespaces/default/services", &Https::service("weather")).await;
-    plane.create(SERVICES, &api_service(&server)).await;
+    register(&plane, &server).await;
     let path = format!("{SERVICES}/v1.weather.example");
     let passed = |_, it: &Value| available(it) == ("True", "Passed");
     plane.until(&path, passed).await;
     (plane, server)
+}
+
+async fn register(plane: &TestEnv, server: &Https) {
+    plane.create("/api/v1/namespaces/default/services", &Https::service("weather")).await;
+    plane.create(SERVICES, &api_service(server)).await;
 }
 
 #[tokio::test]
@@ -220,6 +228,46 @@ async fn a_server_with_an_untrusted_certificate_is_not_called() {
         plane.until(&path, |_, it| available(it) == ("False", "FailedDiscoveryCheck")).await;
     let message = found["status"]["conditions"][0]["message"].as_str().unwrap();
     assert!(message.ends_with("x509: certificate signed by unknown authority"), "{message}");
+}
+
+/// Registers a server that calls without a valid certificate of this authority do not reach.
+async fn register_for_clients(plane: &TestEnv, authority: &str) {
+    let server = Https::start_for_clients("weather.default.svc", authority, weather).await;
+    register(plane, &server).await;
+    let path = format!("{SERVICES}/v1.weather.example");
+    plane.until(&path, |_, it| available(it) == ("False", "FailedDiscoveryCheck")).await;
+}
+
+/// Waits until requests reach the server.
+async fn until_called(plane: &TestEnv) {
+    let is_called = |code, _: &Value| {
+        plane.advance(Duration::from_secs(5));
+        code == 418
+    };
+    plane.until("/apis/weather.example/v1/reports", is_called).await;
+}
+
+#[tokio::test]
+async fn a_server_is_called_with_a_certificate_of_the_rotated_authority() {
+    let directory = tempfile::tempdir().unwrap();
+    let now = Clock::system().now();
+    let builder = TestEnv::builder().clock(Clock::manual(now)).listen();
+    let plane = builder.data_dir(directory.path()).start().await;
+    let rotated = AuthorityFiles::new(&directory.path().join("pki")).rotate(now).unwrap();
+    register_for_clients(&plane, rotated.certificate()).await;
+    until_called(&plane).await;
+    plane.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_is_called_with_a_renewed_certificate() {
+    let age = Duration::from_hours(24 * 400);
+    let clock = Clock::manual(Clock::system().now() - age);
+    let plane = TestEnv::builder().clock(clock).listen().start().await;
+    register_for_clients(&plane, &plane.server().authority()).await;
+    plane.advance(age);
+    until_called(&plane).await;
+    plane.stop().await.unwrap();
 }
 
 #[tokio::test]

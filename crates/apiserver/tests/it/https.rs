@@ -14,9 +14,12 @@ use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
-use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
@@ -24,6 +27,7 @@ use tokio_rustls::TlsAcceptor;
 use apiserver::certificates::Authority;
 use keel::{Clock, Tasks};
 use machinery::{Value, json};
+use tls::Certified;
 
 /// See the [module documentation](self). The server ends with the test.
 pub(crate) struct Https {
@@ -40,12 +44,24 @@ impl Https {
         F: Fn(Request<Bytes>) -> R + Send + Sync + 'static,
         R: Future<Output = Response<Bytes>> + Send + 'static,
     {
-        let now = Clock::system().now();
-        let authority = Authority::new(now).unwrap();
-        let certified =
-            authority.serving(&[name, "localhost"], &[[127, 0, 0, 1].into()], now).unwrap();
-        let bundle = authority.certificate();
-        Self::start_with_certificate(&certified.certificate, &certified.key, bundle, answer).await
+        let (certified, bundle) = issue(name);
+        Self::start_with_certificate(&certified.certificate, &certified.key, &bundle, answer).await
+    }
+
+    /// Starts a server that refuses connections without a client certificate of `clients`, an
+    /// authority in PEM.
+    pub(crate) async fn start_for_clients<F, R>(name: &str, clients: &str, answer: F) -> Self
+    where
+        F: Fn(Request<Bytes>) -> R + Send + Sync + 'static,
+        R: Future<Output = Response<Bytes>> + Send + 'static,
+    {
+        let (certified, bundle) = issue(name);
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(clients.as_bytes()).unwrap()).unwrap();
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider());
+        let verifier = verifier.build().unwrap();
+        let config = server_config(&certified.certificate, &certified.key, verifier);
+        Self::start_with_config(config, &bundle, answer).await
     }
 
     /// Starts a server with a given certificate, all in PEM; its callers trust `authority`.
@@ -59,16 +75,15 @@ impl Https {
         F: Fn(Request<Bytes>) -> R + Send + Sync + 'static,
         R: Future<Output = Response<Bytes>> + Send + 'static,
     {
-        let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(chain, key)
-            .unwrap();
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let config = server_config(certificate, key, WebPkiClientVerifier::no_client_auth());
+        Self::start_with_config(config, authority, answer).await
+    }
+
+    async fn start_with_config<F, R>(config: ServerConfig, authority: &str, answer: F) -> Self
+    where
+        F: Fn(Request<Bytes>) -> R + Send + Sync + 'static,
+        R: Future<Output = Response<Bytes>> + Send + 'static,
+    {
         let tls = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -97,6 +112,35 @@ impl Https {
     pub(crate) fn service_reference(&self, name: &str) -> Value {
         json!({"namespace": "default", "name": name, "port": self.address.port()})
     }
+}
+
+/// A certificate for `name`, localhost and 127.0.0.1, and its authority.
+fn issue(name: &str) -> (Certified, String) {
+    let now = Clock::system().now();
+    let authority = Authority::new(now).unwrap();
+    let certified = authority.serving(&[name, "localhost"], &[[127, 0, 0, 1].into()], now).unwrap();
+    (certified, authority.certificate().to_owned())
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn server_config(
+    certificate: &str,
+    key: &str,
+    verifier: Arc<dyn ClientCertVerifier>,
+) -> ServerConfig {
+    let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(chain, key)
+        .unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config
 }
 
 async fn accept<F, R>(tasks: Tasks, listener: TcpListener, tls: TlsAcceptor, answer: Arc<F>)

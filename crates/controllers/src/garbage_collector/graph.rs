@@ -17,7 +17,7 @@ use super::absent_owners::{AbsentOwners, OwnerIdentity};
 use super::observed_object::ObservedObject;
 use super::uid::Uid;
 use crate::resource_discovery::ApiResource;
-use node::{Dependents, NamespaceHash};
+use node::{Dependents, KeyHasher, NamespaceHash};
 pub(super) use node::{LiveObject, Mismatch, Node, OwnerCoordinates, Phase, ResourceId};
 use runtime::ObjectKey;
 
@@ -59,6 +59,7 @@ pub(super) struct Graph {
     absent: AbsentOwners,
     /// By [`ResourceId`].
     resources: Vec<GraphResource>,
+    hasher: KeyHasher,
 }
 
 struct GraphResource {
@@ -174,7 +175,7 @@ impl Graph {
             // An aggregated server may serve objects without a uid, which nothing can refer to.
             return;
         }
-        let live = LiveObject::new(resource, &object.key);
+        let live = LiveObject::new(resource, &object.key, &self.hasher);
         if self.live.insert(uid, live).is_none() {
             self.check_dependents(uid, live, effects);
         }
@@ -285,8 +286,9 @@ impl Graph {
             match blocks_in(&former_links, owner) {
                 Some(was_blocking) if was_blocking == blocks => {}
                 Some(_) => {
+                    let namespace = self.hasher.namespace(node.key.namespace());
                     let dependents = self.dependents.entry(owner).or_default();
-                    dependents.insert(uid, node.key.namespace(), blocks);
+                    dependents.insert(uid, namespace, blocks);
                     self.let_go_if_unblocked(owner, effects);
                 }
                 None => self.link(owner, uid, blocks, node, effects),
@@ -302,8 +304,9 @@ impl Graph {
         node: &Arc<Node>,
         effects: &mut Effects,
     ) {
+        let namespace = self.hasher.namespace(node.key.namespace());
         let dependents = self.dependents.entry(owner).or_default();
-        dependents.insert(uid, node.key.namespace(), blocks);
+        dependents.insert(uid, namespace, blocks);
         if let Some(reference) = node.owners_with(owner).next() {
             dependents.coordinates.get_or_insert_with(|| Arc::clone(&reference.coordinates));
         }
@@ -360,7 +363,8 @@ impl Graph {
     ) {
         let owner_resource = self.resource(live.resource);
         for reference in node.owners_with(owner) {
-            let mismatch = live.mismatch(owner_resource, &reference.coordinates, &node.key);
+            let coordinates = &reference.coordinates;
+            let mismatch = live.mismatch(owner_resource, coordinates, &node.key, &self.hasher);
             if mismatch == Some(Mismatch::Namespace) {
                 effects.invalid_references.push(InvalidReference {
                     resource: Arc::clone(self.resource(node.resource)),

@@ -1,7 +1,13 @@
 //! Jobs.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use http::{Method, Request};
+
+use crate::interception::{self, Interception};
 use crate::objects::{PODS, names};
 use crate::plane::Plane;
 use machinery::{Value, json};
@@ -236,6 +242,36 @@ async fn failed_pods_are_replaced_after_a_growing_delay_until_the_limit() {
     assert_eq!(done["status"]["failed"], 3);
     assert_eq!(done["status"]["completionTime"], Value::Null);
     assert_eq!(event(&plane, "work", "BackoffLimitExceeded").await, expected.1);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_count_of_another_writer_is_not_overwritten() {
+    let mut plane = plane().await;
+    let path = format!("{WORK}/status");
+    let is_armed = Arc::new(AtomicBool::new(false));
+    let armed = Arc::clone(&is_armed);
+    let connect = interception::connect(&plane, move |request| {
+        let is_write = request.method() == Method::PATCH && request.uri().path() == path;
+        if !is_write || !armed.swap(false, Relaxed) {
+            return Interception::None;
+        }
+        let count = json!({"status": {"failed": 1}}).to_string().into_bytes();
+        let patch = Request::patch(&path).header("content-type", "application/merge-patch+json");
+        Interception::After(Box::new(patch.body(count.into()).unwrap()))
+    });
+    plane.restart_with(connect).await;
+    plane.create(JOBS, &job(&json!({}))).await;
+    let pods = until_active(&plane, 1).await;
+    plane.until(WORK, |_, job| job["status"]["active"] == 1).await;
+    is_armed.store(true, Relaxed);
+    fail(&plane, &names(&pods)[0]).await;
+    // The uid stays in the status from before the finalizer is removed until the pod is counted.
+    assert_untracked(&plane).await;
+    let is_counted = |_, job: &Value| job["status"]["uncountedTerminatedPods"] == json!({});
+    let counted = plane.until(WORK, is_counted).await;
+    assert!(!is_armed.load(Relaxed));
+    assert_eq!(counted["status"]["failed"], 2);
     plane.stop().await;
 }
 

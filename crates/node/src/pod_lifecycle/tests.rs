@@ -150,6 +150,25 @@ fn a_container_that_fails_is_restarted_with_a_growing_delay() {
 }
 
 #[test]
+fn a_container_that_ran_for_ten_minutes_is_restarted_at_once() {
+    let lines = |seconds: u32| {
+        let spec = format!(
+            r#"{{"restartPolicy":"Always","containers":[{{"name":"c",
+            "command":["sleep","{seconds}"]}}]}}"#
+        );
+        run("{}", &spec)
+    };
+    assert_eq!(
+        lines(599)[1..4],
+        ["599 Running: ready (1)", "1198 Running: CrashLoopBackOff (1)", "1208 Running: ready (2)"]
+    );
+    assert_eq!(
+        lines(600)[1..4],
+        ["600 Running: ready (1)", "1200 Running: ready (2)", "1800 Running: ready (3)"]
+    );
+}
+
+#[test]
 fn containers_run_as_their_commands_say() {
     let spec = r#"{"restartPolicy":"Never","initContainers":[{"name":"i","command":["sleep","5"]}],
         "containers":[{"name":"a","command":["sh","-c","sleep 3; exit 2"]},

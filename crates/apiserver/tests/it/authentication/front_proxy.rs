@@ -1,6 +1,8 @@
 //! Proxies that authenticate users and name them in headers.
 
+use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Request;
 use http_body_util::{BodyExt, Full};
@@ -162,5 +164,29 @@ async fn an_authority_of_clients_needs_the_names_of_proxies() {
     assert_eq!(name(&plane, Some(&proxy), &[]).await, Ok("proxy".to_owned()));
     let carol = certificate(&shared, "carol");
     assert_eq!(name(&plane, Some(&carol), &HEADERS).await, Ok("carol".to_owned()));
+    plane.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_authority_of_proxies_does_not_become_one_of_clients_without_their_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("clients.crt");
+    let (clients, proxies) = (authority(), authority());
+    fs::write(&path, clients.certificate()).unwrap();
+    let authorities = ClientAuthorities::read(&path).unwrap();
+    let plane = builder(Some(settings(proxies.certificate(), &[])))
+        .clock(Clock::manual(Clock::system().now()))
+        .config(|config| config.client_authorities = authorities)
+        .start()
+        .await;
+    let (bob, carol) = (certificate(&clients, "bob"), certificate(&proxies, "carol"));
+
+    fs::write(&path, [clients.certificate(), proxies.certificate()].concat()).unwrap();
+    for _ in 0..3 {
+        // The interval at which the server reads files.
+        plane.advance(Duration::from_secs(5));
+        assert_eq!(name(&plane, Some(&carol), &[]).await, Err(401));
+        assert_eq!(name(&plane, Some(&bob), &HEADERS).await, Ok("bob".to_owned()));
+    }
     plane.stop().await.unwrap();
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use crate::garbage_collector::observed_object::ObservedObject;
@@ -151,9 +151,9 @@ pub(super) struct Dependents {
 
 impl Dependents {
     /// Adds or changes a dependent, whose namespace never changes.
-    pub(super) fn insert(&mut self, uid: Uid, namespace: &str, blocks: bool) {
+    pub(super) fn insert(&mut self, uid: Uid, namespace: NamespaceHash, blocks: bool) {
         self.remove(uid);
-        let namespace = blocks.then(|| NamespaceHash::of(namespace));
+        let namespace = blocks.then_some(namespace);
         self.blocks.insert(uid, namespace);
         if let Some(namespace) = namespace {
             self.blocking += 1;
@@ -197,9 +197,25 @@ pub(super) struct NamespaceHash(u32);
 impl NamespaceHash {
     /// That of cluster-scoped objects.
     pub(super) const NONE: Self = Self(0);
+}
 
-    fn of(namespace: &str) -> Self {
-        Self(hash_of(namespace))
+/// Hashes the texts of keys. The seed is random, so that nobody can choose a name with the hash of
+/// another one.
+#[derive(Default)]
+pub(super) struct KeyHasher(RandomState);
+
+impl KeyHasher {
+    pub(super) fn namespace(&self, namespace: &str) -> NamespaceHash {
+        NamespaceHash(self.hash(namespace))
+    }
+
+    /// A hash that is 0 only for an empty text.
+    fn hash(&self, text: &str) -> u32 {
+        if text.is_empty() {
+            return 0;
+        }
+        let hash = self.0.hash_one(text);
+        u32::try_from(hash >> 32).expect("the high half fits 32 bits").max(1)
     }
 }
 
@@ -221,8 +237,9 @@ pub(in crate::garbage_collector) enum Mismatch {
 }
 
 impl LiveObject {
-    pub(super) fn new(resource: ResourceId, key: &ObjectKey) -> Self {
-        Self { resource, namespace: NamespaceHash::of(key.namespace()), name: hash_of(key.name()) }
+    pub(super) fn new(resource: ResourceId, key: &ObjectKey, hasher: &KeyHasher) -> Self {
+        let (namespace, name) = (hasher.namespace(key.namespace()), hasher.hash(key.name()));
+        Self { resource, namespace, name }
     }
 
     /// The mismatch between this owner and the reference of a dependent.
@@ -231,24 +248,29 @@ impl LiveObject {
         resource: &ApiResource,
         owner: &OwnerCoordinates,
         dependent: &ObjectKey,
+        hasher: &KeyHasher,
     ) -> Option<Mismatch> {
-        let is_elsewhere = self.namespace != NamespaceHash::of(dependent.namespace());
+        let is_elsewhere = self.namespace != hasher.namespace(dependent.namespace());
         if self.namespace != NamespaceHash::NONE && is_elsewhere {
             return Some(Mismatch::Namespace);
         }
         let is_match = owner.kind == resource.kind
             && owner.api_version == resource.api_version
-            && hash_of(&owner.name) == self.name;
+            && hasher.hash(&owner.name) == self.name;
         (!is_match).then_some(Mismatch::Coordinates)
     }
 }
 
-/// A hash that is 0 only for an empty text.
-fn hash_of(text: &str) -> u32 {
-    if text.is_empty() {
-        return 0;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_of_names_cannot_be_predicted() {
+        let hashes = |hasher: &KeyHasher| ["a", "b", "c"].map(|name| hasher.hash(name));
+        let (one, other) = (KeyHasher::default(), KeyHasher::default());
+        assert_eq!(hashes(&one), hashes(&one));
+        assert_ne!(hashes(&one), hashes(&other));
+        assert_eq!(one.namespace(""), NamespaceHash::NONE);
     }
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    u32::try_from(hasher.finish() >> 32).expect("the high half fits 32 bits").max(1)
 }
