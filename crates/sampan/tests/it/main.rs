@@ -8,6 +8,7 @@
 )]
 
 #[path = "../../../apiserver/tests/it/https.rs"]
+#[allow(dead_code, reason = "these tests start one of its kinds of servers")]
 mod https;
 mod http;
 mod plane;
