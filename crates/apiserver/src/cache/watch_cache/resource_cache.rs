@@ -72,7 +72,7 @@ impl ResourceCache {
     /// Loads all records at the start, before the first read.
     pub(crate) fn load(&self, records: &[Arc<Record>]) {
         let unreadable = UnreadableObjects::among(records);
-        self.log_unreadable(&unreadable);
+        self.log_unreadable(&unreadable, &UnreadableObjects::default());
         let entries = records
             .iter()
             .filter(|it| unreadable.get(&it.key).is_none())
@@ -96,7 +96,7 @@ impl ResourceCache {
         let mut state = self.lock();
         let before = self.snapshot.load();
         let unreadable = UnreadableObjects::among(records);
-        self.log_unreadable(&unreadable);
+        self.log_unreadable(&unreadable, &before.unreadable);
         let entries = records
             .iter()
             .filter(|it| unreadable.get(&it.key).is_none())
@@ -147,7 +147,7 @@ impl ResourceCache {
             self.snapshot.store(Arc::new(next));
         }
         if is_unreadable {
-            self.log_unreadable(&self.snapshot.load().unreadable);
+            self.log_unreadable(&self.snapshot.load().unreadable, &snapshot.unreadable);
             // Watchers must not see a deletion: they list again, which fails with the reason.
             state.compact_log(event.revision);
             state.log.set_floor(event.revision);
@@ -191,10 +191,20 @@ impl ResourceCache {
         !self.snapshot.load().unreadable.is_empty()
     }
 
-    fn log_unreadable(&self, unreadable: &UnreadableObjects) {
-        if let Some((key, object)) = unreadable.first_under(&self.prefix) {
-            let (count, why) = (unreadable.keys().count(), &object.reason);
-            tracing::error!(key, %why, count, "objects cannot be decrypted");
+    /// Logs that objects cannot be decrypted, unless it was logged of as many before.
+    fn log_unreadable(&self, unreadable: &UnreadableObjects, logged: &UnreadableObjects) {
+        let count = unreadable.keys().count();
+        if let Some((key, object)) = unreadable.first_under(&self.prefix)
+            && count != logged.keys().count()
+        {
+            let why = &object.reason;
+            tracing::error!(
+                key,
+                %why,
+                count,
+                "objects cannot be decrypted: add their key to the file of \
+                 --encryption-provider-config, or start its plugin (docs/encryption.md)"
+            );
         }
     }
 
