@@ -21,7 +21,7 @@ pub fn write_pretty(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     value.serialize(&mut serializer).expect("a JSON value can always be written to memory");
 }
 
-/// Appends a text in quotes. It is several times as fast as [`write`] if nothing is escaped.
+/// Appends a text in quotes. It is several times as fast as [`write()`] if nothing is escaped.
 pub fn write_text(out: &mut Vec<u8>, text: &str) {
     if find(text.as_bytes(), is_escaped).is_some() {
         return write(out, text);
