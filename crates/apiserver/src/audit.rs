@@ -24,6 +24,7 @@ mod backend;
 mod buffer;
 mod error_log;
 mod log_backend;
+mod log_writer;
 mod legacy_format;
 mod truncation;
 mod webhook_backend;
@@ -32,6 +33,7 @@ mod metrics;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
@@ -115,15 +117,12 @@ impl Auditor {
     /// A backend for which the event has to wait gets it later, from a buffer, if the time is
     /// `deadline` or if the future is dropped.
     async fn process(&self, event: &Bytes, deadline: Option<Instant>) -> bool {
-        let mut is_stored = true;
-        // The file precedes the webhook, so that it has the event even if the future is dropped.
-        for backend in &self.backends {
-            is_stored &= match backend.process_now(event) {
-                Some(is_stored) => is_stored,
-                None => backend.process(event, deadline).await,
-            };
+        if let [backend] = &self.backends[..] {
+            return backend.process(event, deadline).await;
         }
-        is_stored
+        // All have the event before anything waits, since the future may be dropped then.
+        let stored = self.backends.iter().map(|backend| backend.process(event, deadline));
+        join_all(stored).await.into_iter().all(|is_stored| is_stored)
     }
 
     /// Passes an event to all backends where nothing can wait for them.

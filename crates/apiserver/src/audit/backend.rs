@@ -8,7 +8,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::buffer::{Buffer, Stored};
 use super::error_log::ErrorLog;
-use super::log_backend::{LogBackend, LogError, LogFormat, LogSettings};
+use super::log_backend::{LogBackend, LogError, LogSettings};
+use super::log_writer::LogWriter;
 use super::metrics::AuditMetrics;
 use super::truncation::Truncation;
 use super::webhook_backend::{WebhookBackend, WebhookSettings};
@@ -104,15 +105,13 @@ pub(super) struct Backend {
     sink: Sink,
     /// The limit of the size of events, and the log of those that exceed it.
     truncation: Option<(Truncation, ErrorLog)>,
-    /// Whether an event is stored as it is, so that several can be passed as one.
-    copies_events: bool,
 }
 
 enum Sink {
     Buffered(Buffer),
     /// Requests wait for a write.
     File {
-        log: LogBackend,
+        log: LogWriter,
         errors: Arc<ErrorLog>,
     },
     /// Requests wait for another server. `abandoned` has the events whose requests do not wait.
@@ -151,9 +150,7 @@ impl Backend {
     ) -> Result<Self, LogError> {
         let target = Target::Log(LogBackend::open(settings, clock)?);
         let errors = ErrorLog::new("log", metrics.errors_of("log"), clock);
-        let mut backend = Self::new(target, errors, &settings.delivery, clock, tasks, metrics);
-        backend.copies_events &= settings.format == LogFormat::Json;
-        Ok(backend)
+        Ok(Self::new(target, errors, &settings.delivery, clock, tasks, metrics))
     }
 
     /// The backend of a webhook.
@@ -186,7 +183,7 @@ impl Backend {
         };
         let sink = match (delivery.mode, target) {
             (Mode::Batch, target) => Sink::Buffered(buffer(&delivery.batch, Arc::new(target))),
-            (_, Target::Log(log)) => Sink::File { log, errors },
+            (_, Target::Log(log)) => Sink::File { log: LogWriter::start(log, tasks), errors },
             (_, target @ Target::Webhook(_)) => {
                 let target = Arc::new(target);
                 let abandoned = buffer(&ABANDONED, Arc::clone(&target));
@@ -196,13 +193,14 @@ impl Backend {
         let truncation = delivery
             .truncation
             .map(|it| (it, ErrorLog::new("truncate", metrics.errors_of("truncate"), clock)));
-        let copies_events = truncation.is_none();
-        Self { mode: delivery.mode, sink, truncation, copies_events }
+        Self { mode: delivery.mode, sink, truncation }
     }
 
-    /// Whether two events may be passed as one: lines of a file are, and messages are not.
+    /// Whether two events may be passed as one: lines of a file are, unless their size is limited, and
+    /// messages are not.
     pub(super) fn can_defer(&self) -> bool {
-        self.copies_events && matches!(self.sink, Sink::File { .. }) && self.mode == Mode::Blocking
+        let is_file = matches!(self.sink, Sink::File { .. });
+        is_file && self.truncation.is_none() && self.mode == Mode::Blocking
     }
 
     /// The event as the backend stores it; None if it is too large, which is not a failure.
@@ -215,58 +213,36 @@ impl Backend {
         limited.ok()
     }
 
-    /// Stores or buffers an event without waiting; None if it has to wait for another server.
+    /// Stores or buffers an event. False if it failed and the request should fail.
     ///
-    /// A write to a file is done here, since it usually ends in memory of the operating system, in
-    /// about a microsecond. What may take longer, a rotation or a write to the standard output, is
-    /// announced to the runtime. A disk that is slower than the log grows delays requests.
-    pub(super) fn process_now(&self, event: &Bytes) -> Option<bool> {
-        if matches!(self.sink, Sink::Server { .. }) {
-            return None;
-        }
-        let Some(event) = self.limited(event) else { return Some(true) };
+    /// An event is stored or buffered even if the future is dropped after it was polled.
+    pub(super) async fn process(&self, event: &Bytes, deadline: Option<Instant>) -> bool {
+        let Some(event) = self.limited(event) else { return true };
         match &self.sink {
             Sink::Buffered(buffer) => {
                 buffer.add(event);
-                Some(true)
+                true
             }
-            Sink::File { log, errors } => {
-                Some(self.is_success(errors, log.write(std::slice::from_ref(&event))))
+            // Usually it ends in memory of the operating system, in microseconds. A disk that is
+            // slower than the log grows delays requests.
+            Sink::File { log, errors } => self.is_success(errors, log.write(&event).await),
+            Sink::Server { target, errors, abandoned } => {
+                let unfinished = Unfinished { event: Some(&event), buffer: abandoned };
+                match send(target, unfinished, &event, deadline).await {
+                    Some(stored) => self.is_success(errors, stored),
+                    None => true,
+                }
             }
-            Sink::Server { .. } => None,
         }
-    }
-
-    /// Stores an event. False if it failed and the request should fail.
-    ///
-    /// The event is buffered if it is not stored until `deadline`, or if the future is dropped
-    /// before. Another server may get such an event twice: it does not tell whether it has read it.
-    pub(super) async fn process(&self, event: &Bytes, deadline: Option<Instant>) -> bool {
-        let Sink::Server { target, errors, abandoned } = &self.sink else {
-            return self.process_now(event).unwrap_or(true);
-        };
-        let Some(event) = self.limited(event) else { return true };
-        let mut unfinished = Unfinished { event: Some(&event), buffer: abandoned };
-        let stored = target.store(std::slice::from_ref(&event));
-        let stored = match deadline {
-            None => stored.await,
-            Some(deadline) => match timeout_at(deadline, stored).await {
-                Ok(stored) => stored,
-                Err(_) => return true,
-            },
-        };
-        unfinished.event = None;
-        self.is_success(errors, stored)
     }
 
     /// Stores or buffers an event for which nobody waits.
     pub(super) fn process_detached(&self, event: &Bytes) {
+        let Some(event) = self.limited(event) else { return };
         match &self.sink {
-            Sink::Server { abandoned, .. } => {
-                self.limited(event).into_iter().for_each(|it| abandoned.add(it));
-            }
-            Sink::Buffered(_) | Sink::File { .. } => {
-                self.process_now(event);
+            Sink::Buffered(buffer) | Sink::Server { abandoned: buffer, .. } => buffer.add(event),
+            Sink::File { log, errors } => {
+                self.is_success(errors, log.write_now(&event));
             }
         }
     }
@@ -281,6 +257,23 @@ impl Backend {
             }
         }
     }
+}
+
+/// Sends an event to another server. None if it is not sent until `deadline`: it is buffered then, and
+/// the server may get it twice, since nobody knows whether it has read it.
+async fn send(
+    target: &Target,
+    mut unfinished: Unfinished<'_>,
+    event: &Bytes,
+    deadline: Option<Instant>,
+) -> Option<Result<(), String>> {
+    let stored = target.store(std::slice::from_ref(event));
+    let stored = match deadline {
+        None => stored.await,
+        Some(deadline) => timeout_at(deadline, stored).await.ok()?,
+    };
+    unfinished.event = None;
+    Some(stored)
 }
 
 #[cfg(test)]

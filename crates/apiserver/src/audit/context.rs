@@ -36,8 +36,9 @@ struct State {
     /// None before the policy is evaluated.
     config: Option<RequestAuditConfig>,
     event: Event,
-    /// The event that a read was received, as long as it can be stored together with its next event.
-    deferred: Vec<u8>,
+    /// Whether the event that a read was received is not stored yet: it can be stored together with
+    /// the next event.
+    is_deferred: bool,
     /// Whether the only event is that of the failed authentication.
     is_unauthenticated: bool,
     /// Whether the response, which is a failure, is not recorded.
@@ -86,8 +87,7 @@ impl AuditContext {
     ) -> Result<(), NotStored> {
         self.evaluate(user, info, client, true);
         if info.verb.is_read_only() && self.auditor.can_defer() {
-            let deferred = self.encode(Stage::RequestReceived);
-            self.lock().deferred = deferred;
+            self.lock().is_deferred = true;
             return Ok(());
         }
         // The deadline of the request ends this as well.
@@ -277,19 +277,19 @@ impl AuditContext {
     /// Records that the request was received, if that is deferred. Called when the request waits for
     /// something, since it may wait for long.
     pub(crate) fn record_deferred(&self) {
-        let deferred = mem::take(&mut self.lock().deferred);
-        self.store_detached(deferred);
+        let events = self.encode(None);
+        self.store_detached(events);
     }
 
     /// Records the event of a stage. False if it could not be stored and the request should fail.
     async fn record(&self, stage: Stage, deadline: Option<Instant>) -> bool {
-        let events = self.encode(stage);
+        let events = self.encode(Some(stage));
         events.is_empty() || self.auditor.process(&events.into(), deadline).await
     }
 
     /// Records the event of a stage where nothing can wait for it.
     fn record_detached(&self, stage: Stage) {
-        let events = self.encode(stage);
+        let events = self.encode(Some(stage));
         self.store_detached(events);
     }
 
@@ -299,20 +299,25 @@ impl AuditContext {
         }
     }
 
-    /// The deferred event, and the event of a stage unless the policy omits it, a line each.
-    fn encode(&self, stage: Stage) -> Vec<u8> {
+    /// The deferred event, and the event of a stage, a line each, unless the policy omits them.
+    fn encode(&self, stage: Option<Stage>) -> Vec<u8> {
         let mut state = self.lock();
-        let mut out = mem::take(&mut state.deferred);
+        let deferred = mem::take(&mut state.is_deferred).then_some(Stage::RequestReceived);
+        let mut out = Vec::new();
         let Some(config) = state.config.filter(|it| it.level > Level::None) else { return out };
-        if config.omit_stages.contains(stage) {
-            return out;
-        }
-        let now = match stage {
-            Stage::RequestReceived => self.received,
-            _ => self.auditor.clock.now(),
+        let stages = || {
+            let stages = deferred.into_iter().chain(stage);
+            stages.filter(|stage| !config.omit_stages.contains(*stage))
         };
-        self.auditor.metrics.events.inc();
-        state.event.encode(&mut out, config.level, &self.id, stage, [self.received, now]);
+        out.reserve_exact(stages().count() * state.event.max_size());
+        for stage in stages() {
+            let now = match stage {
+                Stage::RequestReceived => self.received,
+                _ => self.auditor.clock.now(),
+            };
+            self.auditor.metrics.events.inc();
+            state.event.encode(&mut out, config.level, &self.id, stage, [self.received, now]);
+        }
         out
     }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use http::HeaderMap;
-use http::header::USER_AGENT;
+use http::header::{HeaderName, USER_AGENT};
 use http::request::Parts as Head;
 use serde::Serialize;
 
@@ -19,6 +19,12 @@ use machinery::{Status, timestamp};
 
 /// The maximum length of a user agent. Upstream: `maxUserAgentLength`.
 const MAX_USER_AGENT: usize = 1024;
+
+/// The header with the addresses of the client and of proxies.
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The header with the address of the client, as a proxy knows it.
+const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
 /// See the [module documentation](self). The fields hold JSON unless their documentation says
 /// otherwise.
@@ -212,7 +218,17 @@ impl Event {
         }
     }
 
-    /// Appends the event of one stage as a line of JSON.
+    /// The usual maximum of the size of a line.
+    pub(super) fn max_size(&self) -> usize {
+        let objects = [&self.request_object, &self.response_object];
+        let objects: usize = objects.iter().filter_map(|it| it.as_ref()).map(Vec::len).sum();
+        let status = self.response_status.as_ref().map_or(0, ResponseStatus::size);
+        let encoded = self.request.len() + self.impersonation.len() + self.client.len();
+        encoded + objects + status + 768
+    }
+
+    /// Appends the event of one stage as a line of JSON. What is known only later is not part of the
+    /// event that the request was received.
     pub(super) fn encode(
         &self,
         out: &mut Vec<u8>,
@@ -221,35 +237,34 @@ impl Event {
         stage: Stage,
         [received, now]: [Timestamp; 2],
     ) {
-        let objects = [&self.request_object, &self.response_object];
-        let objects: usize = objects.iter().filter_map(|it| it.as_ref()).map(Vec::len).sum();
-        let objects = objects + self.response_status.as_ref().map_or(0, ResponseStatus::size);
-        out.reserve(
-            self.request.len() + self.impersonation.len() + self.client.len() + objects + 768,
-        );
+        let is_later = stage != Stage::RequestReceived;
         out.extend_from_slice(br#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":""#);
         out.extend_from_slice(level.as_str().as_bytes());
         out.push(b'"');
         text_field(out, "auditID", id);
         text_field(out, "stage", stage.as_str());
         out.extend_from_slice(&self.request);
-        out.extend_from_slice(&self.impersonation);
+        if is_later {
+            out.extend_from_slice(&self.impersonation);
+        }
         out.extend_from_slice(&self.client);
         if let Some(object) = &self.object_ref {
             begin_field(out, "objectRef");
             object.write(out);
         }
-        if let Some(status) = &self.response_status {
-            begin_field(out, "responseStatus");
-            status.write(out);
+        if is_later {
+            if let Some(status) = &self.response_status {
+                begin_field(out, "responseStatus");
+                status.write(out);
+            }
+            raw_field(out, "requestObject", self.request_object.as_deref());
+            raw_field(out, "responseObject", self.response_object.as_deref());
         }
-        raw_field(out, "requestObject", self.request_object.as_deref());
-        raw_field(out, "responseObject", self.response_object.as_deref());
         let received_text = micros(received);
         text_field(out, "requestReceivedTimestamp", &received_text);
         let now = if now == received { received_text } else { micros(now) };
         text_field(out, "stageTimestamp", &now);
-        if !self.annotations.0.is_empty() {
+        if is_later && !self.annotations.0.is_empty() {
             begin_field(out, "annotations");
             self.annotations.write(out);
         }
@@ -355,8 +370,11 @@ fn truncated_user_agent(agent: &str) -> Cow<'_, str> {
 fn source_addresses(headers: &HeaderMap, address: Option<IpAddr>) -> Vec<IpAddr> {
     let mut found: Vec<IpAddr> = Vec::new();
     let parse = |text: &str| text.trim().parse::<IpAddr>().ok();
-    found.extend(headers::first(headers, "x-forwarded-for").split(',').filter_map(parse));
-    let real = parse(&headers::first(headers, "x-real-ip"));
+    if let Some(forwarded) = headers.get(X_FORWARDED_FOR) {
+        let forwarded = String::from_utf8_lossy(forwarded.as_bytes());
+        found.extend(forwarded.split(',').filter_map(parse));
+    }
+    let real = headers.get(X_REAL_IP).and_then(|it| parse(&String::from_utf8_lossy(it.as_bytes())));
     found.extend(real.filter(|it| !found.contains(it)));
     found.extend(address.filter(|it| found.last() != Some(it)));
     found

@@ -3,6 +3,7 @@
 //! A full file gets a time in its name, as upstream's has: `audit.log` becomes
 //! `audit-2024-05-06T07-08-09.123.log`. Files are readable by their owner only.
 
+use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
 use std::hint::spin_loop;
 use std::io::{self, Write};
@@ -91,22 +92,28 @@ impl LogBackend {
 
     /// Appends events with one write. The error is a message.
     pub(super) fn write(&self, events: &[Bytes]) -> Result<(), String> {
-        let joined: Vec<u8>;
-        let text: &[u8] = match events {
-            _ if self.format == LogFormat::Legacy => {
-                joined = legacy_lines(events).map_err(|error| error.to_string())?;
-                &joined
+        match events {
+            [one] => self.write_lines(&self.lines(one)?),
+            several => self.write_lines(&self.lines(&several.concat())?),
+        }
+    }
+
+    /// The lines of events in the format of the log.
+    pub(super) fn lines<'a>(&self, events: &'a [u8]) -> Result<Cow<'a, [u8]>, String> {
+        match self.format {
+            LogFormat::Json => Ok(events.into()),
+            LogFormat::Legacy => {
+                legacy_lines(events).map(Into::into).map_err(|error| error.to_string())
             }
-            [one] => one,
-            several => {
-                joined = several.concat();
-                &joined
-            }
-        };
+        }
+    }
+
+    /// Appends lines with one write. The error is a message.
+    pub(super) fn write_lines(&self, lines: &[u8]) -> Result<(), String> {
         let written = match &self.file {
             // A pipe may be full for as long as nobody reads it.
-            None => keel::blocking(|| write_to_stdout(text)),
-            Some(file) => self.append(file, text),
+            None => keel::blocking(|| write_to_stdout(lines)),
+            Some(file) => self.append(file, lines),
         };
         written.map_err(|error| error.to_string())
     }
@@ -130,9 +137,9 @@ impl LogBackend {
 }
 
 /// The events in the format `legacy`.
-fn legacy_lines(events: &[Bytes]) -> Result<Vec<u8>, serde_json::Error> {
+fn legacy_lines(events: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
     let mut lines = Vec::new();
-    for event in events {
+    for event in events.split(|byte| *byte == b'\n').filter(|event| !event.is_empty()) {
         lines.extend_from_slice(legacy_format::line(event)?.as_bytes());
     }
     Ok(lines)

@@ -1,0 +1,225 @@
+//! [`LogWriter`]: writes the events of requests that wait for them to a log, those of concurrent
+//! requests with one write.
+//!
+//! A write costs several times as much as the encoding of its events. So a request adds its lines to
+//! the current group and waits; the task of the writer lets the other requests that can run do the
+//! same, writes the group, and tells the result to all of them.
+
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+use tokio::task::yield_now;
+
+use super::log_backend::LogBackend;
+use keel::Tasks;
+
+/// Lines that are longer are written by themselves, since they would be copied.
+const MAX_GROUPED: usize = 64 << 10;
+
+/// The capacity that a group keeps for the next one.
+const MAX_KEPT: usize = 256 << 10;
+
+/// See the [module documentation](self).
+pub(super) struct LogWriter(Arc<Shared>);
+
+struct Shared {
+    log: LogBackend,
+    current: Mutex<Current>,
+    /// Notified when a group has its first lines.
+    begun: Notify,
+}
+
+#[derive(Default)]
+struct Current {
+    lines: Vec<u8>,
+    group: Arc<Group>,
+    /// Whether the task has ended, so that each request writes for itself.
+    is_stopped: bool,
+}
+
+/// The result of one write, for the requests that wait for it.
+#[derive(Default)]
+struct Group {
+    result: OnceLock<Result<(), String>>,
+    ended: Notify,
+}
+
+impl LogWriter {
+    /// Starts the task.
+    pub(super) fn start(log: LogBackend, tasks: &Tasks) -> Self {
+        let shared = Arc::new(Shared { log, current: Mutex::default(), begun: Notify::new() });
+        let task = WriterTask(Arc::clone(&shared));
+        tasks.spawn("audit-log", task.run(tasks.clone()));
+        Self(shared)
+    }
+
+    /// Writes an event, and waits until it is written. The error is a message.
+    ///
+    /// The event is written even if the future is dropped.
+    pub(super) async fn write(&self, event: &Bytes) -> Result<(), String> {
+        if event.len() > MAX_GROUPED {
+            return self.write_now(event);
+        }
+        let lines = self.0.log.lines(event)?;
+        let Some(group) = self.0.add(&lines) else { return self.write_now(event) };
+        loop {
+            // Created before the result is read, so that no notification is missed.
+            let ended = group.ended.notified();
+            if let Some(result) = group.result.get() {
+                return result.clone();
+            }
+            ended.await;
+        }
+    }
+
+    /// Writes an event by itself, on this thread.
+    pub(super) fn write_now(&self, event: &Bytes) -> Result<(), String> {
+        self.0.log.write(std::slice::from_ref(event))
+    }
+}
+
+impl Shared {
+    /// Adds lines to the current group; None if nobody would write it.
+    fn add(&self, lines: &[u8]) -> Option<Arc<Group>> {
+        let mut current = self.lock();
+        if current.is_stopped {
+            return None;
+        }
+        let is_first = current.lines.is_empty();
+        current.lines.extend_from_slice(lines);
+        let group = Arc::clone(&current.group);
+        drop(current);
+        if is_first {
+            self.begun.notify_one();
+        }
+        Some(group)
+    }
+
+    /// Writes the current group. `spare` is an empty buffer for the next one.
+    fn write_group(&self, spare: &mut Vec<u8>) {
+        let group = {
+            let mut current = self.lock();
+            mem::swap(&mut current.lines, spare);
+            mem::take(&mut current.group)
+        };
+        if !spare.is_empty() {
+            // Nobody else sets the result.
+            let _ = group.result.set(self.log.write_lines(spare));
+        }
+        group.ended.notify_waiters();
+        spare.clear();
+        spare.shrink_to(MAX_KEPT);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The task that writes groups. What waits when it ends is written.
+struct WriterTask(Arc<Shared>);
+
+impl WriterTask {
+    async fn run(self, tasks: Tasks) {
+        let mut spare = Vec::new();
+        let shutdown = tasks.shutdown();
+        tokio::pin!(shutdown);
+        loop {
+            tokio::select! {
+                () = self.0.begun.notified() => {}
+                () = &mut shutdown => return,
+            }
+            yield_now().await;
+            self.0.write_group(&mut spare);
+        }
+    }
+}
+
+impl Drop for WriterTask {
+    fn drop(&mut self) {
+        self.0.lock().is_stopped = true;
+        self.0.write_group(&mut Vec::new());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use futures_util::FutureExt;
+    use futures_util::future::join_all;
+
+    use super::super::backend::Delivery;
+    use super::super::log_backend::{LogFormat, LogSettings};
+    use super::*;
+    use keel::Clock;
+
+    struct Fixture {
+        directory: tempfile::TempDir,
+        writer: LogWriter,
+        tasks: Tasks,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let settings = LogSettings {
+                path: directory.path().join("audit.log"),
+                max_size: 0,
+                max_backups: 0,
+                max_age: 0,
+                format: LogFormat::Json,
+                delivery: Delivery::of_log(),
+            };
+            let tasks = Tasks::new();
+            let log = LogBackend::open(&settings, &Clock::system()).unwrap();
+            Self { directory, writer: LogWriter::start(log, &tasks), tasks }
+        }
+
+        fn lines(&self) -> Vec<String> {
+            let text = fs::read_to_string(self.directory.path().join("audit.log")).unwrap();
+            text.lines().map(ToOwned::to_owned).collect()
+        }
+    }
+
+    fn line(number: usize) -> Bytes {
+        format!("{number}\n").into()
+    }
+
+    #[tokio::test]
+    async fn concurrent_events_are_all_written_before_their_requests_go_on() {
+        let fixture = Fixture::new();
+        let writes = (0..100).map(async |number| {
+            fixture.writer.write(&line(number)).await.unwrap();
+            assert!(fixture.lines().contains(&number.to_string()));
+        });
+        join_all(writes).await;
+        assert_eq!(fixture.lines().len(), 100);
+    }
+
+    #[tokio::test]
+    async fn an_event_whose_request_is_dropped_is_written() {
+        let fixture = Fixture::new();
+        let event = line(1);
+        let mut write = Box::pin(fixture.writer.write(&event));
+        assert!((&mut write).now_or_never().is_none());
+        drop(write);
+        fixture.writer.write(&line(2)).await.unwrap();
+        assert_eq!(fixture.lines(), ["1", "2"]);
+    }
+
+    #[tokio::test]
+    async fn events_at_and_after_the_stop_are_written() {
+        let fixture = Fixture::new();
+        let event = line(1);
+        let mut write = Box::pin(fixture.writer.write(&event));
+        assert!((&mut write).now_or_never().is_none());
+        fixture.tasks.stop(Duration::from_secs(60)).await.unwrap();
+        write.await.unwrap();
+        fixture.writer.write(&line(2)).await.unwrap();
+        assert_eq!(fixture.lines(), ["1", "2"]);
+    }
+}
