@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER, UPGRADE, USER_AGENT};
 use http::request::Parts as Head;
 use http::{Request, Response};
+use tokio::time::Instant;
 
 use crate::audit;
 use crate::audit::AuditContext;
@@ -38,7 +39,7 @@ use crate::in_process::handler::{Handler, Peer, ResponseFuture};
 use crate::plane::Plane;
 use crate::rbac;
 use crate::registry::pending_writes::PendingWrites;
-use crate::registry::scope::ScopeParts;
+use crate::registry::scope::{RequestScope, ScopeParts};
 use crate::request::{RequestInfo, Verb};
 use informer::shared_items::AcceptItems;
 use machinery::Status;
@@ -217,6 +218,9 @@ impl IdentifiedRequest {
         } else {
             plane.flow_control.component_seat(&user, &info).await
         };
+        if Instant::now() >= deadline {
+            return Err(RequestScope::overdue());
+        }
         let watches = &plane.flow_control.watches;
         let watch = (info.verb == Verb::Watch).then(|| watches.register(&info)).flatten();
         let Some(path) = info.resource else {

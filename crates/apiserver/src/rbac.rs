@@ -5,7 +5,7 @@
 //! ```
 
 pub(crate) mod bootstrap_policy;
-mod resource_names;
+mod text_list;
 mod rule;
 mod rights;
 mod stored_policy;

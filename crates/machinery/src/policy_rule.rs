@@ -102,7 +102,7 @@ impl PolicyRule {
 }
 
 /// Whether `*`, `pods`, `pods/status` or `*/status` names the resource and its subresource.
-pub fn names_resource(pattern: &str, resource: &str, subresource: &str) -> bool {
+fn names_resource(pattern: &str, resource: &str, subresource: &str) -> bool {
     let (plural, part) = pattern.split_once('/').unwrap_or((pattern, ""));
     pattern == "*"
         || (part == subresource && (plural == resource || plural == "*" && !part.is_empty()))

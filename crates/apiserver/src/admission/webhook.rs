@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::Attributes;
 use crate::cache::watch_cache::Snapshot;
+use crate::registry::scope::RequestScope;
 use crate::storage::snapshot_value::SnapshotValue;
 use audit_annotations::AuditAnnotations;
 use call::WebhookError;
@@ -186,7 +187,8 @@ async fn call_validating_webhooks(
 }
 
 /// Records the metrics of a call, and applies the failure policy: None if the call failed and the
-/// failure is ignored.
+/// failure is ignored. A call that the deadline of the request has ended is no failure of the webhook,
+/// since the client chooses the deadline.
 fn finish_call<T>(
     webhook: &ParsedWebhook,
     attributes: &Attributes<'_>,
@@ -202,6 +204,10 @@ fn finish_call<T>(
         Ok(answer) => {
             metrics.observe(&call, None, 200);
             Ok(Some(answer))
+        }
+        Err(WebhookError::Calling(error)) if attributes.scope.is_overdue() => {
+            reject(Rejection::CallingWebhook, error.code());
+            Err(RequestScope::overdue())
         }
         Err(WebhookError::Calling(error)) if webhook.fails_open => {
             let configuration = &webhook.configuration;

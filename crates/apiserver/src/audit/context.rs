@@ -335,7 +335,7 @@ impl Drop for AuditContext {
             if state.is_finished || !is_open {
                 return;
             }
-            state.event.response_status.get_or_insert_with(event::status_of_early_close);
+            state.event.response_status.get_or_insert_with(event::status_of_canceled);
         }
         self.record_detached(Stage::ResponseComplete);
     }

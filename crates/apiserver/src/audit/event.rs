@@ -305,10 +305,9 @@ fn write_code(out: &mut Vec<u8>, message: Option<&str>, code: u16) {
 }
 
 /// The `responseStatus` of a request whose client disconnected before the response.
-pub(super) fn status_of_early_close() -> ResponseStatus {
-    let status =
-        br#"{"metadata":{},"status":"Success","message":"Connection closed early","code":200}"#;
-    ResponseStatus::Encoded(Cow::Borrowed(status))
+pub(super) fn status_of_canceled() -> ResponseStatus {
+    let why = "request did not complete within requested timeout - context canceled";
+    status_of_failure(&Status::timeout(why, 0)).into()
 }
 
 fn field(out: &mut Vec<u8>, name: &str, value: &(impl Serialize + ?Sized)) {

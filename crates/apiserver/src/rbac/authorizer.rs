@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::rule::ResourceTexts;
 use super::rule_resolver::RuleResolver;
 use crate::auth::authentication::User;
 use crate::auth::authorization::{Attributes, Authorization, Authorizer, Decision, Rules};
@@ -26,12 +27,13 @@ impl Authorizer for RbacAuthorizer {
     fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> Authorization<'a> {
         let user = attributes.user;
         let namespace = attributes.resource.map_or("", |it| it.namespace);
+        let requested = ResourceTexts::requested(attributes);
         let mut errors = Vec::new();
         let allowed = self.0.visit(user, namespace, |binding, role| match role {
             Ok(role) => role
                 .rules
                 .iter()
-                .any(|rule| rule.allows(attributes))
+                .any(|rule| rule.allows(attributes, &requested))
                 .then(|| format!("RBAC: allowed by {}", binding.describe(user))),
             Err(error) => {
                 errors.push(error.to_string());

@@ -32,7 +32,7 @@ type RolesByName = HashMap<Arc<str>, Arc<Role>>;
 pub(super) struct Role {
     pub rules: Vec<Rule>,
     /// The number of texts that are compared with a request at most.
-    pub size: usize,
+    pub comparisons: usize,
 }
 
 /// The bindings of each user and group.
@@ -198,8 +198,8 @@ fn partition_point(
 impl PolicyIndex {
     /// Adds or replaces a role; a `ClusterRole` has no namespace.
     pub(super) fn set_role(&mut self, namespace: &str, name: &str, rules: Vec<Rule>) {
-        let size = rules.iter().map(Rule::size).sum();
-        let role = Arc::new(Role { rules, size });
+        let comparisons = rules.iter().map(Rule::comparisons).sum();
+        let role = Arc::new(Role { rules, comparisons });
         self.roles.entry(namespace.into()).or_default().insert(name.into(), role);
     }
 

@@ -116,6 +116,17 @@ impl RequestScope {
         }
     }
 
+    /// Whether the deadline of the request has passed.
+    pub(crate) fn is_overdue(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
+    /// The failure of a request whose deadline has passed.
+    pub(crate) fn overdue() -> Status {
+        let why = "request did not complete within requested timeout - context deadline exceeded";
+        Status::timeout(why, 0)
+    }
+
     /// The resource that the path names.
     pub(crate) fn resource(&self) -> &Resource {
         &self.served.resource

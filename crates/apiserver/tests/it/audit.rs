@@ -443,8 +443,10 @@ async fn a_request_whose_client_disconnects_is_recorded() {
     let request = tokio::time::timeout(Duration::from_millis(20), alice.get(CONFIG_MAPS));
     assert!(request.await.is_err(), "the request has no answer");
     assert_eq!(plane.stages("/configmaps"), ["RequestReceived", "ResponseComplete"]);
-    let message = &plane.last("/configmaps")["responseStatus"]["message"];
-    assert_eq!(message, "Connection closed early");
+    let status = &plane.last("/configmaps")["responseStatus"];
+    let message =
+        "Timeout: request did not complete within requested timeout - context canceled";
+    assert_eq!((&status["code"], &status["message"]), (&json!(504), &json!(message)));
 }
 
 #[tokio::test]

@@ -69,6 +69,23 @@ async fn a_webhook_that_times_out_fails() {
 }
 
 #[tokio::test]
+async fn a_client_cannot_end_the_call_of_an_ignored_webhook_with_its_own_deadline() {
+    let server = WebhookServer::hanging().await;
+    let ignored = server.hook("a.b.c", &json!({"failurePolicy": "Ignore", "timeoutSeconds": 10}));
+    for is_mutating in [false, true] {
+        let plane = TestEnv::start().await;
+        match is_mutating {
+            true => configure_mutating_webhooks(&plane, "c", &[ignored.clone()]).await,
+            false => configure_validating_webhooks(&plane, "c", &[ignored.clone()]).await,
+        }
+        let path = format!("{CONFIG_MAPS}?timeout=50ms");
+        let (code, status) = plane.post(&path, &config_map("a", &json!({}))).await;
+        assert_eq!((code, &status["reason"]), (504, &json!("Timeout")));
+        assert_eq!(plane.get(&format!("{CONFIG_MAPS}/a")).await.0, 404);
+    }
+}
+
+#[tokio::test]
 async fn a_webhook_with_an_invalid_response_fails() {
     let server = WebhookServer::start(|_| std::future::ready((200, "rubbish".into()))).await;
     check(
