@@ -444,8 +444,7 @@ async fn a_request_whose_client_disconnects_is_recorded() {
     assert!(request.await.is_err(), "the request has no answer");
     assert_eq!(plane.stages("/configmaps"), ["RequestReceived", "ResponseComplete"]);
     let status = &plane.last("/configmaps")["responseStatus"];
-    let message =
-        "Timeout: request did not complete within requested timeout - context canceled";
+    let message = "Timeout: request did not complete within requested timeout - context canceled";
     assert_eq!((&status["code"], &status["message"]), (&json!(504), &json!(message)));
 }
 
