@@ -130,7 +130,11 @@ fn eligibility_changed() -> Predicate {
 }
 
 async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
-    let Some(set) = cx.sets.shared_key(&request)? else { return Ok(Action::Done) };
+    api_requests::requeue_conflict(sync(&request, &cx).await)
+}
+
+async fn sync(request: &Request, cx: &Context) -> Result<Action, Failure> {
+    let Some(set) = cx.sets.shared_key(request)? else { return Ok(Action::Done) };
     let reference = OwnerReference::controller("apps/v1", "DaemonSet", &set.metadata);
     let owner = PodOwner { metadata: &set.metadata, reference };
     if set.selects_everything() {
@@ -157,7 +161,7 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
     let placement = Placement::of(&set.spec.template["spec"]).map_err(Failure::permanent)?;
     let nodes = cx.nodes.shared_by_index(ALL_NODES, "")?.objects;
     let reconciled = Reconcile {
-        cx: &cx,
+        cx,
         set: &set,
         owner: &owner,
         selector: &selector,

@@ -107,7 +107,11 @@ fn waiting_deployments(sets: &Arc<Indexer>) -> Mapper {
 }
 
 async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
-    let Some(deployment) = cx.deployments.shared_key(&request)? else { return Ok(Action::Done) };
+    api_requests::requeue_conflict(sync(&request, &cx).await)
+}
+
+async fn sync(request: &Request, cx: &Context) -> Result<Action, Failure> {
+    let Some(deployment) = cx.deployments.shared_key(request)? else { return Ok(Action::Done) };
     let selector =
         LabelSelector::from_value(&deployment.spec.selector).map_err(Failure::permanent)?;
     let mut sets = cx.claim_sets(&deployment, &selector).await?;
@@ -196,7 +200,8 @@ impl Context {
         Ok(ReplicaSets::new(deployment, sets))
     }
 
-    /// Writes the status and the revision, if one of them has changed.
+    /// Writes the status and the revision, if one of them has changed. Fails with 409 if the
+    /// Deployment was changed by others in the meantime.
     async fn write_status(
         &self,
         deployment: &DeploymentView,
@@ -210,7 +215,7 @@ impl Context {
         if has_revision && *status == deployment.status {
             return Ok(());
         }
-        let mut patch = json!({"metadata": {"uid": metadata.uid}, "status": status});
+        let mut patch = json!({"metadata": metadata.precondition(), "status": status});
         if !has_revision {
             patch["metadata"]["annotations"] = json!({REVISION: revision});
         }

@@ -141,13 +141,17 @@ where
 }
 
 async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
-    let Some(set) = cx.sets.shared_key(&request)? else {
-        cx.intervals.forget(&request);
+    api_requests::requeue_conflict(sync(&request, &cx).await)
+}
+
+async fn sync(request: &Request, cx: &Context) -> Result<Action, Failure> {
+    let Some(set) = cx.sets.shared_key(request)? else {
+        cx.intervals.forget(request);
         return Ok(Action::Done);
     };
     // A new spec does not wait.
     if set.status.is_current(&set)
-        && let Some(delay) = cx.intervals.remaining(&request)
+        && let Some(delay) = cx.intervals.remaining(request)
     {
         return Ok(Action::RequeueAfter(delay));
     }
@@ -172,14 +176,15 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
         }
     }
     let status = SetStatus::of(&set, &pods, cx.kind.counts_terminating, failed.as_ref(), &cx.clock);
-    cx.write_status(&set, &status).await?;
+    let written = cx.write_status(&set, &status).await;
     if let Some(error) = failed {
         return Err(error.into());
     }
+    written?;
     if is_unfinished {
         return Ok(Action::RequeueAfter(Duration::ZERO));
     }
-    cx.intervals.restart(&request, pods.len());
+    cx.intervals.restart(request, pods.len());
     Ok(match status::next_availability(&set, &pods, &cx.clock) {
         Some(delay) => Action::RequeueAfter(delay),
         None => Action::Done,

@@ -114,7 +114,11 @@ fn users_of_claim(sets: &Arc<Indexer>) -> Mapper {
 }
 
 async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
-    let Some(set) = cx.sets.shared_key(&request)? else { return Ok(Action::Done) };
+    api_requests::requeue_conflict(sync(&request, &cx).await)
+}
+
+async fn sync(request: &Request, cx: &Context) -> Result<Action, Failure> {
+    let Some(set) = cx.sets.shared_key(request)? else { return Ok(Action::Done) };
     let selector = set.selector().map_err(Failure::permanent)?;
     let reference = OwnerReference::controller("apps/v1", "StatefulSet", &set.metadata);
     let owner = PodOwner { metadata: &set.metadata, reference };
@@ -139,7 +143,7 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
         Err(error) if api_requests::is_namespace_terminating(&error) => return Ok(Action::Done),
         resolved => resolved?,
     };
-    let rollout = Rollout { cx: &cx, set: &set, owner: &owner, revisions: &resolved };
+    let rollout = Rollout { cx, set: &set, owner: &owner, revisions: &resolved };
     let failed = rollout.run(&pods).await.err();
     // The cache shows what was created and deleted.
     pods = cx.claim_pods(&owner, &selector).await?;
