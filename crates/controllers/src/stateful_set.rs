@@ -207,9 +207,7 @@ impl Context {
         let path = path(owner.metadata);
         let claimer = Claimer::of_pods(&self.client, owner, &path, selector);
         let is_member = |pod: &PodView| identity::is_member(&owner.metadata.name, pod);
-        let mut pods = claimer.claim_if(&self.pods, is_member).await?;
-        pods.retain(|pod| is_member(pod));
-        Ok(pods)
+        claimer.claim_members(&self.pods, is_member).await
     }
 
     /// The revision of the template, which may be new, and that of the status.

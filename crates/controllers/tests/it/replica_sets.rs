@@ -1,7 +1,13 @@
 //! ReplicaSets and ReplicationControllers.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use http::{Method, StatusCode};
+
+use crate::interception::{self, Interception};
 use crate::objects::{PODS, make_ready, names, template};
 use crate::plane::Plane;
 use machinery::{Value, json};
@@ -114,6 +120,64 @@ async fn an_orphan_is_adopted_and_a_pod_with_other_labels_is_released() {
     let relabeled = json!({"metadata": {"labels": {"app": "web"}}});
     plane.merge(&format!("{PODS}/orphan"), &relabeled).await;
     plane.until(PODS, |_, pods| names(pods).len() == 1).await;
+    plane.stop().await;
+}
+
+/// A stopped plane with three pods without a controller.
+async fn plane_with_orphans() -> Plane {
+    let mut plane = plane().await;
+    plane.stop_controllers().await;
+    for name in ["orphan-a", "orphan-b", "orphan-c"] {
+        let mut orphan = template("web");
+        orphan["metadata"]["name"] = name.into();
+        plane.create(PODS, &orphan).await;
+    }
+    plane
+}
+
+fn is_owned(_: u16, pod: &Value) -> bool {
+    pod["metadata"]["ownerReferences"].is_array()
+}
+
+#[tokio::test]
+async fn a_set_reads_itself_once_before_it_adopts_several_pods() {
+    let mut plane = plane_with_orphans().await;
+    plane.create(SETS, &set(3)).await;
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&reads);
+    let connect = interception::connect(&plane, move |request| {
+        if request.method() == Method::GET && request.uri().path() == WEB {
+            counter.fetch_add(1, Relaxed);
+        }
+        Interception::None
+    });
+    plane.restart_with(connect).await;
+    until_replicas(&plane, WEB, 3).await;
+    let pods = plane.read(PODS).await;
+    assert_eq!(names(&pods), ["orphan-a", "orphan-b", "orphan-c"]);
+    assert!(pods["items"].as_array().unwrap().iter().all(|pod| is_owned(200, pod)));
+    assert_eq!(reads.load(Relaxed), 1);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_pod_that_cannot_be_adopted_does_not_hold_up_the_others() {
+    let mut plane = plane_with_orphans().await;
+    plane.create(SETS, &set(3)).await;
+    let connect = interception::connect(&plane, |request| {
+        let path = request.uri().path();
+        if request.method() == Method::PATCH && path == format!("{PODS}/orphan-a") {
+            Interception::Refused(StatusCode::INTERNAL_SERVER_ERROR)
+        } else {
+            Interception::None
+        }
+    });
+    plane.restart_with(connect).await;
+    for name in ["orphan-b", "orphan-c"] {
+        plane.until(&format!("{PODS}/{name}"), is_owned).await;
+    }
+    // No pod is created in place of one that may still be adopted.
+    assert_eq!(names(&plane.read(PODS).await).len(), 3);
     plane.stop().await;
 }
 
