@@ -126,7 +126,7 @@ async fn sync(request: &Request, cx: &Context) -> Result<Action, Failure> {
     let mut rolls_out = false;
     if !deployment.metadata.is_deleting() {
         status.note_pause(&deployment, &cx.clock);
-        if cx.sync_new_set(&deployment, &sets).await? {
+        if cx.sync_new_set(&deployment, &sets, &mut status).await? {
             sets = cx.claim_sets(&deployment, &selector).await?;
         }
         if deployment.spec.paused || rollout::was_scaled(&deployment, &sets) {

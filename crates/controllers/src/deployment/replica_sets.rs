@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::status::PROGRESSING;
 use super::view::{DeploymentStatus, DeploymentView, REVISION, SetView, TEMPLATE_HASH};
 use super::{Context, path_of_set};
 use crate::api_requests;
@@ -107,12 +108,21 @@ impl ReplicaSets {
 
 impl Context {
     /// Updates annotations and `minReadySeconds` of the new set. Returns whether it was changed.
+    ///
+    /// The progress of a rollout to a set that exists already is counted from the time at which the
+    /// set was found.
     pub(super) async fn sync_new_set(
         &self,
         deployment: &DeploymentView,
         sets: &ReplicaSets,
+        status: &mut DeploymentStatus,
     ) -> Result<bool, Failure> {
         let Some(set) = sets.new_set() else { return Ok(false) };
+        if status.condition(PROGRESSING).is_none() {
+            let message = format!("Found new replica set {:?}", set.metadata.name);
+            let reason = ("True", "FoundNewReplicaSet");
+            status.set_progressing(deployment, reason, &message, &self.clock);
+        }
         let annotations = annotations(deployment, &set.metadata.annotations, sets.new_revision());
         let min_ready = deployment.spec.min_ready_seconds;
         if annotations == set.metadata.annotations && set.spec.min_ready_seconds == min_ready {

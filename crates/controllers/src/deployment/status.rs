@@ -11,7 +11,7 @@ use crate::time;
 use keel::Clock;
 
 /// The type of the condition about the rollout.
-const PROGRESSING: &str = "Progressing";
+pub(super) const PROGRESSING: &str = "Progressing";
 const AVAILABLE: &str = "Available";
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
