@@ -1,7 +1,12 @@
 //! The controllers of nodes: node lifecycle, taint eviction and the pod garbage collector.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use http::{Method, StatusCode};
+
+use crate::interception::{self, Interception};
 use crate::plane::Plane;
 use machinery::{Value, json};
 
@@ -133,6 +138,64 @@ async fn a_lost_node_is_tainted_and_its_pods_are_evicted() {
         })
         .await;
     assert!(taints(&plane.read("/api/v1/nodes/alive").await).is_empty());
+    plane.stop().await;
+}
+
+/// Creates pods that are ready on a node.
+async fn create_ready_pods(plane: &Plane, node: &str, names: &[&str]) {
+    let ready = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+    for name in names {
+        create_pod(plane, name, json!({"nodeName": node})).await;
+        let status = format!("{PODS}/{name}/status");
+        plane.patch(&status, "application/strategic-merge-patch+json", &ready).await;
+    }
+}
+
+fn is_not_ready(_: u16, pod: &Value) -> bool {
+    condition(pod, "Ready")["status"] == "False"
+}
+
+#[tokio::test]
+async fn a_pod_that_cannot_be_marked_does_not_hold_up_the_others_of_a_lost_node() {
+    let mut plane = Plane::start(&["node-lifecycle-controller"]).await;
+    let connect = interception::connect(&plane, |request| {
+        let is_refused = request.method() == Method::PATCH
+            && request.uri().path() == format!("{PODS}/a-refused/status");
+        if is_refused {
+            Interception::Refused(StatusCode::INTERNAL_SERVER_ERROR)
+        } else {
+            Interception::None
+        }
+    });
+    plane.restart_with(connect).await;
+    create_node(&plane, "lost").await;
+    create_node(&plane, "alive").await;
+    create_ready_pods(&plane, "lost", &["a-refused", "b"]).await;
+    advance_until(&plane, &["alive"], &format!("{PODS}/b"), is_not_ready).await;
+    let refused = plane.read(&format!("{PODS}/a-refused")).await;
+    assert_eq!(condition(&refused, "Ready")["status"], "True");
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn nodes_are_monitored_after_a_panic() {
+    let mut plane = Plane::start(&["node-lifecycle-controller"]).await;
+    let has_panicked = AtomicBool::new(false);
+    let connect = interception::connect(&plane, move |request| {
+        let is_mark = request.method() == Method::PATCH
+            && request.uri().path() == "/api/v1/nodes/lost/status";
+        assert!(!is_mark || has_panicked.swap(true, Relaxed), "the panic of this test");
+        Interception::None
+    });
+    plane.restart_with(connect).await;
+    create_node(&plane, "lost").await;
+    create_node(&plane, "alive").await;
+    create_ready_pods(&plane, "lost", &["p"]).await;
+    advance_until(&plane, &["alive"], &format!("{PODS}/p"), is_not_ready).await;
+    let metrics = plane.controllers().manager().metrics_text();
+    let panics =
+        "controller_runtime_reconcile_panics_total{controller=\"node-lifecycle-controller\"} 1";
+    assert!(metrics.contains(panics), "{metrics}");
     plane.stop().await;
 }
 
