@@ -274,6 +274,28 @@ async fn a_restarted_controller_counts_a_toleration_from_the_time_of_the_taint()
 }
 
 #[tokio::test]
+async fn a_pod_that_comes_after_the_taint_is_tolerated_for_the_whole_time() {
+    let plane = Plane::start(&["taint-eviction-controller"]).await;
+    create_node(&plane, "n").await;
+    let taint = json!({"key": "k", "effect": "NoExecute", "timeAdded": "2023-12-31T23:00:00Z"});
+    plane.merge("/api/v1/nodes/n", &json!({"spec": {"taints": [taint]}})).await;
+    let is_deleting = |_: u16, pod: &Value| pod["metadata"]["deletionTimestamp"].is_string();
+    let tolerations = json!([{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}]);
+    create_pod(&plane, "p", json!({"nodeName": "n", "tolerations": tolerations})).await;
+    for (advance, name) in [(0, "first"), (299, "second")] {
+        plane.advance(Duration::from_secs(advance));
+        // The controller has seen `p` before it evicts this one.
+        create_pod(&plane, name, json!({"nodeName": "n"})).await;
+        plane.until(&format!("{PODS}/{name}"), is_deleting).await;
+        let pod = plane.read(&format!("{PODS}/p")).await;
+        assert_eq!(pod["metadata"]["deletionTimestamp"], json!(null), "after {advance} seconds");
+    }
+    plane.advance(Duration::from_secs(1));
+    plane.until(&format!("{PODS}/p"), is_deleting).await;
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn pods_of_absent_nodes_fail_and_are_removed() {
     let plane = Plane::start(&["pod-garbage-collector-controller"]).await;
     create_pod(&plane, "orphan", json!({"nodeName": "absent"})).await;
