@@ -181,6 +181,53 @@ async fn a_pod_that_cannot_be_adopted_does_not_hold_up_the_others() {
     plane.stop().await;
 }
 
+/// Binds a pod to a node, and writes that it has been ready since now.
+async fn run_on(plane: &Plane, pod: &str, node: &str) {
+    let target = json!({"apiVersion": "v1", "kind": "Node", "name": node});
+    let binding =
+        json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target});
+    plane.post(&format!("{PODS}/{pod}/binding"), &binding).await;
+    let now = jiff::Timestamp::from_second(plane.clock().now().seconds()).unwrap().to_string();
+    let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": now});
+    let status = json!({"status": {"phase": "Running", "conditions": [ready]}});
+    plane.merge(&format!("{PODS}/{pod}/status"), &status).await;
+}
+
+#[tokio::test]
+async fn a_pod_that_shares_its_node_with_another_set_of_the_deployment_is_deleted_first() {
+    let plane = plane().await;
+    let owner = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web",
+        "uid": "6c2f0b7e-0000-4000-8000-000000000001", "controller": true});
+    for (name, replicas) in [("new", 2), ("old", 1)] {
+        let mut set = set(replicas);
+        set["metadata"] = json!({"name": name, "ownerReferences": [owner]});
+        set["spec"]["selector"] = json!({"matchLabels": {"app": name}});
+        set["spec"]["template"] = template(name);
+        plane.create(SETS, &set).await;
+        until_replicas(&plane, &format!("{SETS}/{name}"), replicas).await;
+    }
+    let new = names(&plane.read(&format!("{PODS}?labelSelector=app%3Dnew")).await);
+    let old = names(&plane.read(&format!("{PODS}?labelSelector=app%3Dold")).await);
+    run_on(&plane, &new[0], "shared").await;
+    run_on(&plane, &old[0], "shared").await;
+    // Without the other set, this one would be deleted first, since it became ready later.
+    plane.advance(Duration::from_hours(1));
+    run_on(&plane, &new[1], "alone").await;
+    for (name, ready) in [("new", 2), ("old", 1)] {
+        let is_ready = |_: u16, set: &Value| set["status"]["readyReplicas"] == ready;
+        plane.until(&format!("{SETS}/{name}"), is_ready).await;
+    }
+    let path = format!("{SETS}/new");
+    plane.merge(&path, &json!({"spec": {"replicas": 1}})).await;
+    until_replicas(&plane, &path, 1).await;
+    let pods = plane.read(&format!("{PODS}?labelSelector=app%3Dnew")).await;
+    let is_left = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
+    let left: Vec<&Value> = pods["items"].as_array().unwrap().iter().filter(is_left).collect();
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0]["metadata"]["name"], new[1]);
+    plane.stop().await;
+}
+
 #[tokio::test]
 async fn a_refused_creation_is_shown_by_a_condition_and_an_event() {
     let plane = plane().await;
