@@ -38,7 +38,7 @@ use replica_sets::ReplicaSets;
 use runtime::informer::{Indexer, Item};
 use runtime::recorder::{EventType, Recorder};
 use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request};
-use view::{DeploymentStatus, DeploymentView, REVISION, SetView};
+use view::{DeploymentStatus, DeploymentView, OwnedReplicaSetView, REVISION};
 
 /// See the [module documentation](self).
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
@@ -58,7 +58,7 @@ const WORKERS: usize = 5;
 
 struct Context {
     deployments: Lister<DeploymentView>,
-    sets: Lister<SetView>,
+    sets: Lister<OwnedReplicaSetView>,
     pods: Lister<PodView>,
     client: Client,
     recorder: Recorder,
@@ -243,7 +243,7 @@ fn path_of(deployment: &Metadata) -> String {
     format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
 }
 
-fn path_of_set(set: &SetView) -> String {
+fn path_of_set(set: &OwnedReplicaSetView) -> String {
     let Metadata { namespace, name, .. } = &set.metadata;
     format!("/apis/apps/v1/namespaces/{namespace}/replicasets/{name}")
 }
