@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 
+use futures_util::stream::{self, StreamExt};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
@@ -20,6 +21,7 @@ use crate::api_requests;
 use crate::metadata::{Metadata, OwnerReference};
 use crate::pod_control::PodOwner;
 use crate::selector_index::{ReadSelector, SelectorIndex};
+use crate::slow_start::MAX_CONCURRENT;
 use machinery::selector::LabelSelector;
 use runtime::informer::{Indexer, Item, NoSuchIndex, ObjectEvent, SharedInformer};
 use runtime::{CONTROLLER_INDEX, Client, Failure, Lister, Mapper, Predicate, kube_client};
@@ -135,9 +137,8 @@ fn is_deleting(item: &Item) -> bool {
     item.decode_metadata::<IgnoredAny>("deletionTimestamp").is_ok_and(|it| it.is_some())
 }
 
-/// What the workload does with an object.
-pub(crate) fn claim(owner: &Metadata, selector: &LabelSelector, object: &Metadata) -> Claim {
-    let is_selected = selector.matches(|key| object.labels.get(key).map(String::as_str));
+/// What the workload does with an object that it selects or does not select.
+fn claim(owner: &Metadata, object: &Metadata, is_selected: bool) -> Claim {
     match object.controller() {
         Some(controller) if controller.uid != owner.uid => Claim::Ignore,
         Some(_) if is_selected => Claim::Keep,
@@ -172,7 +173,20 @@ impl<'a> Claimer<'a> {
     where
         T: HasMetadata + DeserializeOwned,
     {
-        self.claim_with(objects, may_change, None).await
+        self.claim_objects(objects, |_| true, may_change, None).await
+    }
+
+    /// Like [`claim_if`](Self::claim_if). A selected object that is not a member is released, too,
+    /// and not adopted.
+    pub(crate) async fn claim_members<T>(
+        &self,
+        objects: &Lister<T>,
+        is_member: impl Fn(&T) -> bool,
+    ) -> Result<Vec<Arc<T>>, Failure>
+    where
+        T: HasMetadata + DeserializeOwned,
+    {
+        self.claim_objects(objects, is_member, |_| true, None).await
     }
 
     /// Like [`claim_if`](Self::claim_if). Adopted objects get the finalizer, and released ones lose it.
@@ -185,34 +199,78 @@ impl<'a> Claimer<'a> {
     where
         T: HasMetadata + DeserializeOwned,
     {
-        let mut claimed = Vec::new();
-        let mut changed = false;
+        self.claim_objects(objects, |_| true, may_change, finalizer).await
+    }
+
+    async fn claim_objects<T>(
+        &self,
+        objects: &Lister<T>,
+        is_member: impl Fn(&T) -> bool,
+        may_change: impl Fn(&T) -> bool,
+        finalizer: Option<&str>,
+    ) -> Result<Vec<Arc<T>>, Failure>
+    where
+        T: HasMetadata + DeserializeOwned,
+    {
+        let claim = |object: &T| self.claim(object.metadata(), is_member(object));
+        let (mut claimed, mut changes) = (Vec::new(), Vec::new());
         let owned = controlled_by(objects, self.owner)?;
         let orphans = objects.shared_by_index(ORPHAN_INDEX, &self.owner.namespace)?.objects;
         for object in owned.into_iter().chain(orphans) {
-            match claim(self.owner, self.selector, object.metadata()) {
+            match claim(&object) {
                 Claim::Keep => claimed.push(object),
-                Claim::Adopt if may_change(&object) => {
-                    changed |= self.adopt(object.metadata(), finalizer).await?;
-                }
-                Claim::Release if may_change(&object) => {
-                    changed |= self.release(object.metadata(), finalizer).await?;
+                change @ (Claim::Adopt | Claim::Release) if may_change(&object) => {
+                    changes.push((change, object));
                 }
                 _ => {}
             }
         }
-        if !changed {
+        if changes.is_empty() {
             return Ok(claimed);
         }
+        let changes = changes.iter().map(|(change, object)| (*change, object.metadata()));
+        self.change_all(changes.collect(), finalizer).await?;
         // The cache shows the changes.
-        let owned = controlled_by(objects, self.owner)?;
-        let keeps = |it: &Arc<T>| claim(self.owner, self.selector, it.metadata()) == Claim::Keep;
-        Ok(owned.into_iter().filter(keeps).collect())
+        let mut owned = controlled_by(objects, self.owner)?;
+        owned.retain(|object| claim(object) == Claim::Keep);
+        Ok(owned)
     }
 
-    /// Makes the workload the controller of an object. Returns false if the object was deleted.
-    async fn adopt(&self, object: &Metadata, finalizer: Option<&str>) -> Result<bool, Failure> {
-        self.check_owner().await?;
+    fn claim(&self, object: &Metadata, is_member: bool) -> Claim {
+        let labels = |key: &str| object.labels.get(key).map(String::as_str);
+        claim(self.owner, object, is_member && self.selector.matches(labels))
+    }
+
+    /// Adopts and releases objects; returns the first error after all were tried. A workload that
+    /// does not exist any more adopts nothing.
+    async fn change_all(
+        &self,
+        mut changes: Vec<(Claim, &Metadata)>,
+        finalizer: Option<&str>,
+    ) -> Result<(), Failure> {
+        let mut failed = None;
+        if changes.iter().any(|(change, _)| *change == Claim::Adopt) {
+            failed = self.check_owner().await.err();
+        }
+        if failed.is_some() {
+            changes.retain(|(change, _)| *change != Claim::Adopt);
+        }
+        let requests = changes.into_iter().map(|(change, object)| async move {
+            match change {
+                Claim::Adopt => self.adopt(object, finalizer).await,
+                _ => self.release(object, finalizer).await,
+            }
+        });
+        let requests: Vec<_> = requests.collect();
+        let mut changed = stream::iter(requests).buffer_unordered(MAX_CONCURRENT);
+        while let Some(result) = changed.next().await {
+            failed = failed.or(result.err());
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Makes the workload the controller of an object, unless the object was deleted.
+    async fn adopt(&self, object: &Metadata, finalizer: Option<&str>) -> Result<(), Failure> {
         let mut metadata = json!({"ownerReferences": [self.reference]});
         if let Some(finalizer) = finalizer {
             metadata["finalizers"] = json!([finalizer]);
@@ -221,7 +279,7 @@ impl<'a> Claimer<'a> {
     }
 
     /// Removes the workload from the owners of an object.
-    async fn release(&self, object: &Metadata, finalizer: Option<&str>) -> Result<bool, Failure> {
+    async fn release(&self, object: &Metadata, finalizer: Option<&str>) -> Result<(), Failure> {
         let mut metadata =
             json!({"ownerReferences": [{"$patch": "delete", "uid": self.owner.uid}]});
         if let Some(finalizer) = finalizer {
@@ -230,7 +288,7 @@ impl<'a> Claimer<'a> {
         self.patch(object, metadata).await
     }
 
-    async fn patch(&self, object: &Metadata, mut metadata: Value) -> Result<bool, Failure> {
+    async fn patch(&self, object: &Metadata, mut metadata: Value) -> Result<(), Failure> {
         let (group_version, plural) = self.collection;
         let path =
             format!("/{group_version}/namespaces/{}/{plural}/{}", object.namespace, object.name);
@@ -238,11 +296,11 @@ impl<'a> Claimer<'a> {
         metadata["uid"] = object.uid.as_str().into();
         let patch = json!({"metadata": metadata});
         match api_requests::strategic_merge::<Value>(self.client, &path, &patch).await {
-            Ok(_) => Ok(true),
+            Ok(_) => Ok(()),
             // The object is gone, or has been replaced, or has another controller by now.
             Err(kube_client::Error::Api(status)) if matches!(status.code, 404 | 409 | 422) => {
                 tracing::debug!(path, message = status.message, "an object was not claimed");
-                Ok(false)
+                Ok(())
             }
             Err(error) => Err(error.into()),
         }
@@ -268,32 +326,27 @@ impl<'a> Claimer<'a> {
 mod tests {
     use super::*;
 
-    fn object(labels: &str, controller: Option<&str>) -> Metadata {
+    fn object(controller: Option<&str>) -> Metadata {
         let controller = controller.map(|uid| OwnerReference {
             uid: uid.to_owned(),
             controller: true,
             ..OwnerReference::default()
         });
-        Metadata {
-            labels: [("app".to_owned(), labels.to_owned())].into(),
-            owner_references: controller.into_iter().collect(),
-            ..Metadata::default()
-        }
+        Metadata { owner_references: controller.into_iter().collect(), ..Metadata::default() }
     }
 
     #[test]
     fn a_workload_claims_what_it_selects_and_nobody_else_controls() {
         let owner = Metadata { uid: "u".to_owned(), ..Metadata::default() };
-        let selector = LabelSelector::parse("app=web").unwrap();
-        for (labels, controller, expected) in [
-            ("web", Some("u"), Claim::Keep),
-            ("db", Some("u"), Claim::Release),
-            ("web", None, Claim::Adopt),
-            ("db", None, Claim::Ignore),
-            ("web", Some("other"), Claim::Ignore),
+        for (is_selected, controller, expected) in [
+            (true, Some("u"), Claim::Keep),
+            (false, Some("u"), Claim::Release),
+            (true, None, Claim::Adopt),
+            (false, None, Claim::Ignore),
+            (true, Some("other"), Claim::Ignore),
         ] {
-            let found = claim(&owner, &selector, &object(labels, controller));
-            assert_eq!(found, expected, "{labels} {controller:?}");
+            let found = claim(&owner, &object(controller), is_selected);
+            assert_eq!(found, expected, "{is_selected} {controller:?}");
         }
     }
 
@@ -301,9 +354,8 @@ mod tests {
     fn a_workload_that_is_being_deleted_neither_adopts_nor_releases() {
         let deletion_timestamp = Some(crate::time::from_timestamp(keel::Timestamp::default()));
         let owner = Metadata { uid: "u".to_owned(), deletion_timestamp, ..Metadata::default() };
-        let selector = LabelSelector::parse("app=web").unwrap();
-        assert_eq!(claim(&owner, &selector, &object("web", None)), Claim::Ignore);
-        assert_eq!(claim(&owner, &selector, &object("db", Some("u"))), Claim::Ignore);
+        assert_eq!(claim(&owner, &object(None), true), Claim::Ignore);
+        assert_eq!(claim(&owner, &object(Some("u")), false), Claim::Ignore);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::metadata::Metadata;
 use runtime::client::json_requests::{self, APPLY_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
-use runtime::{Client, kube_client};
+use runtime::{Action, Client, Failure, kube_client};
 
 pub(crate) use runtime::client::json_requests::{
     create, delete as delete_with, get, has_code, none_if_missing, replace,
@@ -44,7 +44,9 @@ pub(crate) async fn apply(
 }
 
 /// Replaces the status of the object with this metadata by a merge patch, which removes the fields
-/// that `new` does not have. Nothing changes if the object is gone or was replaced by another one.
+/// that `new` does not have. Nothing changes if the object is gone. If the object has changed or was
+/// replaced by another one, the server refuses the patch with 409, so that nothing that others have
+/// written to the status is lost: see [`requeue_conflict`].
 pub(crate) async fn patch_status(
     client: &Client,
     path: &str,
@@ -61,8 +63,24 @@ pub(crate) async fn patch_status(
     for field in old.into_iter().map(|(field, _)| field) {
         status.entry(field).or_insert(Value::Null);
     }
-    let patch = json!({"metadata": {"uid": metadata.uid}, "status": status});
+    let patch = json!({"metadata": metadata.precondition(), "status": status});
     none_if_missing(merge::<IgnoredAny>(client, path, &patch).await).map(|_| ())
+}
+
+/// Requeues a reconcile with a write that was refused since the object has changed: the next one
+/// starts from the new state. This is part of normal operation, and not logged as an error.
+pub(crate) fn requeue_conflict(result: Result<Action, Failure>) -> Result<Action, Failure> {
+    let failure = match result {
+        Ok(action) => return Ok(action),
+        Err(failure) => failure,
+    };
+    match failure.cause().downcast_ref::<kube_client::Error>() {
+        Some(error) if has_reason(error, "Conflict") => {
+            tracing::debug!(%failure, "a reconcile is repeated");
+            Ok(Action::Requeue)
+        }
+        _ => Err(failure),
+    }
 }
 
 /// Deletes the object at `path` if it still has this uid.

@@ -13,7 +13,7 @@ mod schedule;
 mod view;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -55,9 +55,17 @@ struct Context {
     client: Client,
     recorder: Recorder,
     zones: Zones,
-    /// The uid, the schedule and the time zone of each `CronJob` when it was last reconciled.
-    known: Mutex<HashMap<Request, [String; 3]>>,
+    /// The schedule of each `CronJob` when it was last reconciled.
+    known: Mutex<HashMap<Request, KnownSchedule>>,
     clock: Clock,
+}
+
+/// A schedule that was seen by a reconcile.
+struct KnownSchedule {
+    /// The uid of the `CronJob`, the schedule and the time zone.
+    key: [String; 3],
+    /// The time at which it replaced another schedule of the same `CronJob`.
+    since: Option<keel::Timestamp>,
 }
 
 fn start(cx: &ControllerContext) {
@@ -80,22 +88,21 @@ fn start(cx: &ControllerContext) {
 
 async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
     let Some(cron_job) = cx.cron_jobs.shared_key(&request)? else {
-        cx.with_known(|known| known.remove(&request));
+        cx.lock_known().remove(&request);
         return Ok(Action::Done);
     };
-    if cx.is_rescheduled(&request, &cron_job)
-        && let Some(timetable) = cx.timetable(&cron_job)
-    {
-        // A change of the schedule concerns future times, not those since the last Job.
-        return Ok(timetable.requeue(&cron_job, &cx.clock));
-    }
+    let rescheduled = cx.rescheduled(&request, &cron_job);
     let jobs = adoption::controlled_by(&cx.jobs, &cron_job.metadata)?;
-    let mut sync = Sync { cx: &cx, cron_job: &cron_job, jobs, status: cron_job.status.clone() };
-    sync.clean_up().await;
+    let status = cron_job.status.clone();
+    let mut sync = Sync { cx: &cx, cron_job: &cron_job, jobs, rescheduled, status };
     let result = sync.run().await;
     // What was observed and done is written, also after an error.
-    sync.write_status().await?;
-    result
+    let written = sync.write_status().await;
+    if written.is_ok() {
+        // The status has what the deleted Jobs have shown.
+        sync.clean_up().await;
+    }
+    api_requests::requeue_conflict(written.and(result))
 }
 
 /// One reconcile of a `CronJob`.
@@ -104,22 +111,30 @@ struct Sync<'a> {
     cron_job: &'a CronJobView,
     /// The Jobs that the `CronJob` controls.
     jobs: Vec<Arc<JobView>>,
+    /// The time at which the present schedule was first seen, if it replaced another one.
+    rescheduled: Option<keel::Timestamp>,
     /// The new status.
     status: CronJobStatus,
 }
 
 impl Context {
-    fn with_known<R>(&self, work: impl FnOnce(&mut HashMap<Request, [String; 3]>) -> R) -> R {
-        work(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    fn lock_known(&self) -> MutexGuard<'_, HashMap<Request, KnownSchedule>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the schedule has changed since the last reconcile.
-    fn is_rescheduled(&self, request: &Request, cron_job: &CronJobView) -> bool {
+    /// The time at which the schedule of the `CronJob` was changed, if a reconcile has seen that.
+    fn rescheduled(&self, request: &Request, cron_job: &CronJobView) -> Option<keel::Timestamp> {
         let spec = &cron_job.spec;
         let zone = spec.time_zone.clone().unwrap_or_default();
-        let new = [cron_job.metadata.uid.clone(), spec.schedule.clone(), zone];
-        let old = self.with_known(|known| known.insert(request.clone(), new.clone()));
-        old.is_some_and(|old| old[0] == new[0] && old != new)
+        let key = [cron_job.metadata.uid.clone(), spec.schedule.clone(), zone];
+        let mut all_known = self.lock_known();
+        let since = match all_known.get(request) {
+            Some(known) if known.key == key => return known.since,
+            Some(known) if known.key[0] == key[0] => Some(self.clock.now()),
+            _ => None,
+        };
+        all_known.insert(request.clone(), KnownSchedule { key, since });
+        since
     }
 
     /// The scheduled times of a `CronJob` that is not suspended; `None` if they are not valid.
@@ -175,7 +190,9 @@ impl Sync<'_> {
                 return Ok(Action::Done);
             }
         };
-        if let Some(due) = due {
+        // A change of the schedule concerns future times, not those since the last Job.
+        let is_new = |due: &Due| self.rescheduled.is_none_or(|since| due.is_after(since));
+        if let Some(due) = due.filter(is_new) {
             self.start_job(&timetable, &due).await?;
         }
         Ok(timetable.requeue_after(self.cron_job, self.status.last_schedule_time.as_ref(), now))
@@ -308,7 +325,7 @@ impl Sync<'_> {
             metadata.namespace, metadata.name
         );
         let patch = json!({
-            "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
+            "metadata": metadata.precondition(),
             "status": self.status.patch(),
         });
         api_requests::merge::<IgnoredAny>(&self.cx.client, &path, &patch).await?;

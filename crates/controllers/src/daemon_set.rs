@@ -45,8 +45,8 @@ use runtime::recorder::EventType;
 use runtime::{
     Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request, kube_client,
 };
-use status::SetStatus;
-use view::{NodeView, PodView, SetView};
+use status::DaemonSetStatus;
+use view::{DaemonSetView, NodeView, PodView};
 
 /// The controller of DaemonSets.
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
@@ -72,7 +72,7 @@ const BURST: usize = 250;
 const ALL_NODES: &str = "all";
 
 struct Context {
-    sets: Lister<SetView>,
+    sets: Lister<DaemonSetView>,
     pods: Lister<PodView>,
     nodes: Lister<NodeView>,
     history: ControllerHistory,
@@ -130,7 +130,11 @@ fn eligibility_changed() -> Predicate {
 }
 
 async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
-    let Some(set) = cx.sets.shared_key(&request)? else { return Ok(Action::Done) };
+    api_requests::requeue_conflict(sync(&request, &cx).await)
+}
+
+async fn sync(request: &Request, cx: &Context) -> Result<Action, Failure> {
+    let Some(set) = cx.sets.shared_key(request)? else { return Ok(Action::Done) };
     let reference = OwnerReference::controller("apps/v1", "DaemonSet", &set.metadata);
     let owner = PodOwner { metadata: &set.metadata, reference };
     if set.selects_everything() {
@@ -157,7 +161,7 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
     let placement = Placement::of(&set.spec.template["spec"]).map_err(Failure::permanent)?;
     let nodes = cx.nodes.shared_by_index(ALL_NODES, "")?.objects;
     let reconciled = Reconcile {
-        cx: &cx,
+        cx,
         set: &set,
         owner: &owner,
         selector: &selector,
@@ -178,7 +182,7 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
 /// One reconcile of a set.
 struct Reconcile<'a> {
     cx: &'a Context,
-    set: &'a SetView,
+    set: &'a DaemonSetView,
     owner: &'a PodOwner<'a>,
     selector: &'a LabelSelector,
     /// The hash of the revision that pods should have.
@@ -247,7 +251,7 @@ impl Reconcile<'_> {
         collision_count: Option<i32>,
     ) -> Result<Option<Duration>, Failure> {
         let observed = self.observed(pods);
-        let status = SetStatus::of(&observed, collision_count);
+        let status = DaemonSetStatus::of(&observed, collision_count);
         if self.set.status != status {
             let path = format!("{}/status", path(&self.set.metadata));
             let (client, old) = (&self.cx.client, &self.set.status);

@@ -38,7 +38,7 @@ use replica_sets::ReplicaSets;
 use runtime::informer::{Indexer, Item};
 use runtime::recorder::{EventType, Recorder};
 use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request};
-use view::{DeploymentStatus, DeploymentView, REVISION, SetView};
+use view::{DeploymentStatus, DeploymentView, OwnedReplicaSetView, REVISION};
 
 /// See the [module documentation](self).
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
@@ -58,7 +58,7 @@ const WORKERS: usize = 5;
 
 struct Context {
     deployments: Lister<DeploymentView>,
-    sets: Lister<SetView>,
+    sets: Lister<OwnedReplicaSetView>,
     pods: Lister<PodView>,
     client: Client,
     recorder: Recorder,
@@ -107,7 +107,11 @@ fn waiting_deployments(sets: &Arc<Indexer>) -> Mapper {
 }
 
 async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
-    let Some(deployment) = cx.deployments.shared_key(&request)? else { return Ok(Action::Done) };
+    api_requests::requeue_conflict(sync(&request, &cx).await)
+}
+
+async fn sync(request: &Request, cx: &Context) -> Result<Action, Failure> {
+    let Some(deployment) = cx.deployments.shared_key(request)? else { return Ok(Action::Done) };
     let selector =
         LabelSelector::from_value(&deployment.spec.selector).map_err(Failure::permanent)?;
     let mut sets = cx.claim_sets(&deployment, &selector).await?;
@@ -122,7 +126,7 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
     let mut rolls_out = false;
     if !deployment.metadata.is_deleting() {
         status.note_pause(&deployment, &cx.clock);
-        if cx.sync_new_set(&deployment, &sets).await? {
+        if cx.sync_new_set(&deployment, &sets, &mut status).await? {
             sets = cx.claim_sets(&deployment, &selector).await?;
         }
         if deployment.spec.paused || rollout::was_scaled(&deployment, &sets) {
@@ -196,7 +200,8 @@ impl Context {
         Ok(ReplicaSets::new(deployment, sets))
     }
 
-    /// Writes the status and the revision, if one of them has changed.
+    /// Writes the status and the revision, if one of them has changed. Fails with 409 if the
+    /// Deployment was changed by others in the meantime.
     async fn write_status(
         &self,
         deployment: &DeploymentView,
@@ -210,7 +215,7 @@ impl Context {
         if has_revision && *status == deployment.status {
             return Ok(());
         }
-        let mut patch = json!({"metadata": {"uid": metadata.uid}, "status": status});
+        let mut patch = json!({"metadata": metadata.precondition(), "status": status});
         if !has_revision {
             patch["metadata"]["annotations"] = json!({REVISION: revision});
         }
@@ -238,7 +243,7 @@ fn path_of(deployment: &Metadata) -> String {
     format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
 }
 
-fn path_of_set(set: &SetView) -> String {
+fn path_of_set(set: &OwnedReplicaSetView) -> String {
     let Metadata { namespace, name, .. } = &set.metadata;
     format!("/apis/apps/v1/namespaces/{namespace}/replicasets/{name}")
 }

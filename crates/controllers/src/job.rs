@@ -149,7 +149,7 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
     let reference = OwnerReference::controller("batch/v1", "Job", &job.metadata);
     let owner = PodOwner { metadata: &job.metadata, reference };
     let pods = cx.claim_pods(&job, &owner).await?;
-    cx.sync(&job, &owner, pods).await
+    api_requests::requeue_conflict(cx.sync(&job, &owner, pods).await)
 }
 
 impl Context {

@@ -91,6 +91,11 @@ impl Metadata {
         })
     }
 
+    /// The metadata of a patch that fails if the object has changed or was replaced.
+    pub(crate) fn precondition(&self) -> Value {
+        json!({"uid": self.uid, "resourceVersion": self.resource_version})
+    }
+
     /// Makes this the metadata of a new state of an existing object.
     pub(crate) fn take_identity(&mut self, existing: &Self) {
         self.name.clone_from(&existing.name);

@@ -18,11 +18,11 @@ mod node_monitor;
 mod node_taints;
 mod zone;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 
 use crate::controller_context::ControllerContext;
 use crate::controller_table::{ControllerDescriptor, ControllerUser};
@@ -43,8 +43,9 @@ pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     start,
 };
 
-/// The monitor, which is taken out while it works.
-struct MonitorContext(Mutex<Option<Box<NodeMonitor>>>);
+/// The monitor, which one reconcile at a time uses. A panic does not poison this mutex, so that the
+/// next pass takes place.
+struct MonitorContext(Mutex<NodeMonitor>);
 
 fn start(cx: &ControllerContext) {
     pod_index::add(cx);
@@ -68,7 +69,7 @@ fn start(cx: &ControllerContext) {
             .when(Predicate::everything().not())
             .channel(first)
             .workers(1)
-            .reconcile(monitor_nodes, MonitorContext(Mutex::new(Some(Box::new(monitor))))),
+            .reconcile(monitor_nodes, MonitorContext(Mutex::new(monitor))),
     );
     let taints = node_taints::TaintContext {
         client: cx.client.clone(),
@@ -83,10 +84,6 @@ fn start(cx: &ControllerContext) {
 }
 
 async fn monitor_nodes(_: Request, cx: Arc<MonitorContext>) -> Result<Action, Failure> {
-    let monitor = cx.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(mut monitor) = monitor {
-        monitor.check_all().await;
-        *cx.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(monitor);
-    }
+    cx.0.lock().await.check_all().await;
     Ok(Action::RequeueAfter(MONITOR_PERIOD))
 }

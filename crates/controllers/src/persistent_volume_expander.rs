@@ -133,7 +133,9 @@ impl Expander {
                 "allocatedResourceStatuses": {"storage": "ControllerResizeInProgress"},
             },
         });
-        let claim: PersistentVolumeClaim = api_requests::merge(&self.client, &path, &patch).await?;
+        // A strategic merge leaves the conditions of other types alone.
+        let claim: PersistentVolumeClaim =
+            api_requests::strategic_merge(&self.client, &path, &patch).await?;
         let patch = json!({
             "metadata": {"resourceVersion": volume.metadata.resource_version},
             "spec": {"capacity": {"storage": size}},
@@ -144,11 +146,11 @@ impl Expander {
             "metadata": {"resourceVersion": claim.metadata.resource_version},
             "status": {
                 "capacity": {"storage": size},
-                "conditions": null,
+                "conditions": [{"$patch": "delete", "type": "Resizing"}],
                 "allocatedResourceStatuses": null,
             },
         });
-        let _: Value = api_requests::merge(&self.client, &path, &patch).await?;
+        let _: Value = api_requests::strategic_merge(&self.client, &path, &patch).await?;
         let message = "Resize volume succeeded";
         self.recorder.record(&claim, EventType::Normal, "VolumeResizeSuccessful", message);
         Ok(())

@@ -32,8 +32,8 @@ use machinery::PolicyRule;
 use machinery::selector::LabelSelector;
 use runtime::kube_core::Resource;
 use runtime::{Action, Client, Controller, Failure, Lister, Request, kube_client};
-use status::SetStatus;
-use view::SetView;
+use status::ReplicaSetStatus;
+use view::ReplicaSetView;
 
 /// The controller of ReplicaSets.
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
@@ -105,7 +105,7 @@ const INTERVAL_PER_POD: Duration = Duration::from_micros(50);
 
 struct Context {
     kind: &'static SetKind,
-    sets: Lister<SetView>,
+    sets: Lister<ReplicaSetView>,
     pods: Lister<PodView>,
     client: Client,
     pod_control: PodControl,
@@ -141,13 +141,17 @@ where
 }
 
 async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
-    let Some(set) = cx.sets.shared_key(&request)? else {
-        cx.intervals.forget(&request);
+    api_requests::requeue_conflict(sync(&request, &cx).await)
+}
+
+async fn sync(request: &Request, cx: &Context) -> Result<Action, Failure> {
+    let Some(set) = cx.sets.shared_key(request)? else {
+        cx.intervals.forget(request);
         return Ok(Action::Done);
     };
     // A new spec does not wait.
     if set.status.is_current(&set)
-        && let Some(delay) = cx.intervals.remaining(&request)
+        && let Some(delay) = cx.intervals.remaining(request)
     {
         return Ok(Action::RequeueAfter(delay));
     }
@@ -171,15 +175,17 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
             is_unfinished = now_active != wanted && now_active != active;
         }
     }
-    let status = SetStatus::of(&set, &pods, cx.kind.counts_terminating, failed.as_ref(), &cx.clock);
-    cx.write_status(&set, &status).await?;
+    let status =
+        ReplicaSetStatus::of(&set, &pods, cx.kind.counts_terminating, failed.as_ref(), &cx.clock);
+    let written = cx.write_status(&set, &status).await;
     if let Some(error) = failed {
         return Err(error.into());
     }
+    written?;
     if is_unfinished {
         return Ok(Action::RequeueAfter(Duration::ZERO));
     }
-    cx.intervals.restart(&request, pods.len());
+    cx.intervals.restart(request, pods.len());
     Ok(match status::next_availability(&set, &pods, &cx.clock) {
         Some(delay) => Action::RequeueAfter(delay),
         None => Action::Done,
@@ -195,7 +201,7 @@ impl Context {
     /// The pods of the set, also those that have ended or are being deleted.
     async fn claim_pods(
         &self,
-        set: &SetView,
+        set: &ReplicaSetView,
         owner: &PodOwner<'_>,
         selector: &LabelSelector,
     ) -> Result<Vec<Arc<PodView>>, Failure> {
@@ -208,7 +214,7 @@ impl Context {
     /// their node with `related` pods.
     async fn manage(
         &self,
-        set: &SetView,
+        set: &ReplicaSetView,
         owner: &PodOwner<'_>,
         pods: &[Arc<PodView>],
         related: &[Arc<PodView>],
@@ -226,7 +232,7 @@ impl Context {
     }
 
     /// The active pods of all sets with the same controller, such as those of one Deployment.
-    fn pods_of_related_sets(&self, set: &SetView) -> Result<Vec<Arc<PodView>>, Failure> {
+    fn pods_of_related_sets(&self, set: &ReplicaSetView) -> Result<Vec<Arc<PodView>>, Failure> {
         let Some(controller) = set.metadata.controller() else { return Ok(Vec::new()) };
         let owner = Metadata {
             uid: controller.uid.clone(),
@@ -241,7 +247,11 @@ impl Context {
         Ok(pods)
     }
 
-    async fn write_status(&self, set: &SetView, status: &SetStatus) -> Result<(), Failure> {
+    async fn write_status(
+        &self,
+        set: &ReplicaSetView,
+        status: &ReplicaSetStatus,
+    ) -> Result<(), Failure> {
         if set.status == *status {
             return Ok(());
         }

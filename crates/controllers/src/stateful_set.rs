@@ -40,8 +40,8 @@ use rollout::Rollout;
 use runtime::informer::Indexer;
 use runtime::recorder::Recorder;
 use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request, kube_client};
-use status::SetStatus;
-use view::{ClaimView, PodView, SetView};
+use status::StatefulSetStatus;
+use view::{ClaimView, PodView, StatefulSetView};
 
 /// The controller of StatefulSets.
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
@@ -65,7 +65,7 @@ const WORKERS: usize = 5;
 const HASH_LABEL: &str = "controller.kubernetes.io/hash";
 
 struct Context {
-    sets: Lister<SetView>,
+    sets: Lister<StatefulSetView>,
     pods: Lister<PodView>,
     claims: Lister<ClaimView>,
     history: ControllerHistory,
@@ -114,7 +114,11 @@ fn users_of_claim(sets: &Arc<Indexer>) -> Mapper {
 }
 
 async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
-    let Some(set) = cx.sets.shared_key(&request)? else { return Ok(Action::Done) };
+    api_requests::requeue_conflict(sync(&request, &cx).await)
+}
+
+async fn sync(request: &Request, cx: &Context) -> Result<Action, Failure> {
+    let Some(set) = cx.sets.shared_key(request)? else { return Ok(Action::Done) };
     let selector = set.selector().map_err(Failure::permanent)?;
     let reference = OwnerReference::controller("apps/v1", "StatefulSet", &set.metadata);
     let owner = PodOwner { metadata: &set.metadata, reference };
@@ -130,7 +134,7 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
     let mut pods = cx.claim_pods(&owner, &selector).await?;
     if set.metadata.is_deleting() {
         // The pods belong to the garbage collector now.
-        let status = SetStatus::of(&set, &pods, &set.status.revisions(), &cx.clock);
+        let status = StatefulSetStatus::of(&set, &pods, &set.status.revisions(), &cx.clock);
         cx.write_status(&set, &status).await?;
         return Ok(Action::Done);
     }
@@ -139,11 +143,11 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
         Err(error) if api_requests::is_namespace_terminating(&error) => return Ok(Action::Done),
         resolved => resolved?,
     };
-    let rollout = Rollout { cx: &cx, set: &set, owner: &owner, revisions: &resolved };
+    let rollout = Rollout { cx, set: &set, owner: &owner, revisions: &resolved };
     let failed = rollout.run(&pods).await.err();
     // The cache shows what was created and deleted.
     pods = cx.claim_pods(&owner, &selector).await?;
-    let status = SetStatus::of(&set, &pods, &resolved.names(), &cx.clock);
+    let status = StatefulSetStatus::of(&set, &pods, &resolved.names(), &cx.clock);
     cx.write_status(&set, &status).await?;
     let in_use = live_revisions(pods.iter().map(|pod| &pod.metadata));
     let is_live = |revision: &RevisionView| {
@@ -203,15 +207,13 @@ impl Context {
         let path = path(owner.metadata);
         let claimer = Claimer::of_pods(&self.client, owner, &path, selector);
         let is_member = |pod: &PodView| identity::is_member(&owner.metadata.name, pod);
-        let mut pods = claimer.claim_if(&self.pods, is_member).await?;
-        pods.retain(|pod| is_member(pod));
-        Ok(pods)
+        claimer.claim_members(&self.pods, is_member).await
     }
 
     /// The revision of the template, which may be new, and that of the status.
     async fn resolve_revisions(
         &self,
-        set: &SetView,
+        set: &StatefulSetView,
         owner: &RevisionOwner<'_>,
         revisions: &mut Vec<Arc<RevisionView>>,
     ) -> Result<Revisions, kube_client::Error> {
@@ -222,7 +224,11 @@ impl Context {
         Ok(Revisions { current: Arc::clone(current), update, collision_count })
     }
 
-    async fn write_status(&self, set: &SetView, status: &SetStatus) -> Result<(), Failure> {
+    async fn write_status(
+        &self,
+        set: &StatefulSetView,
+        status: &StatefulSetStatus,
+    ) -> Result<(), Failure> {
         if set.status == *status {
             return Ok(());
         }

@@ -1,9 +1,9 @@
 //! `taint-eviction-controller`: deletes pods from nodes with `NoExecute` taints.
 //!
 //! It promises that a pod that does not tolerate such a taint is deleted at once, and a pod that
-//! tolerates it for a time is deleted when that time is over, counted from the time of the taint. It
-//! reads Nodes and Pods, and writes the condition `DisruptionTarget` of Pods, deletes Pods, and
-//! records Events.
+//! tolerates it for a time is deleted when that time is over, counted from the time of the taint, or
+//! from the time at which a later pod came to the node. It reads Nodes and Pods, and writes the
+//! condition `DisruptionTarget` of Pods, deletes Pods, and records Events.
 //!
 //! Upstream: `pkg/controller/tainteviction/taint_eviction.go`.
 
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -19,6 +20,7 @@ use crate::controller_context::ControllerContext;
 use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::metadata::Metadata;
 use crate::node_lifecycle::node_view::{NodeSpec, NodeView};
+use crate::pod_view::PodConditionView;
 use crate::taints::{Taint, Toleration};
 use crate::{api_requests, pod_index, time};
 use keel::{Clock, Timestamp};
@@ -49,7 +51,7 @@ fn start(cx: &ControllerContext) {
         clock: cx.clock().clone(),
         pods: cx.pods(),
         nodes: cx.manager.informer::<Node>().lister(),
-        scheduled: Mutex::default(),
+        scheduled: ScheduledEvictions::default(),
     };
     let is_any_tainted = {
         let tainted = Arc::clone(&tainted);
@@ -111,8 +113,35 @@ struct EvictionContext {
     clock: Clock,
     pods: Lister<TaintedPod>,
     nodes: Lister<NodeView>,
-    /// The start of the toleration of pods that will be deleted.
-    scheduled: Mutex<HashMap<Request, Timestamp>>,
+    scheduled: ScheduledEvictions,
+}
+
+/// The start of the toleration of each pod that will be deleted, with the uid of the pod: a pod that
+/// is created again under its name has a start of its own.
+#[derive(Default)]
+struct ScheduledEvictions(Mutex<HashMap<Request, (String, Timestamp)>>);
+
+impl ScheduledEvictions {
+    /// The start of a pod's toleration, which is `start` if the pod is new.
+    fn start(&self, request: &Request, uid: &str, start: Timestamp) -> Timestamp {
+        let mut scheduled = self.lock();
+        match scheduled.get(request) {
+            Some((known, start)) if known == uid => *start,
+            _ => {
+                scheduled.insert(request.clone(), (uid.to_owned(), start));
+                start
+            }
+        }
+    }
+
+    /// Forgets a pod; returns whether its deletion was scheduled.
+    fn remove(&self, request: &Request) -> bool {
+        self.lock().remove(request).is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Request, (String, Timestamp)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -120,6 +149,38 @@ struct EvictionContext {
 struct TaintedPod {
     metadata: Metadata,
     spec: TaintedPodSpec,
+    status: TaintedPodStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct TaintedPodStatus {
+    start_time: Option<Time>,
+    conditions: Vec<PodConditionView>,
+}
+
+impl TaintedPod {
+    /// The start of the toleration: the time of the latest taint, or now, but not before the pod came
+    /// to the node.
+    fn toleration_start(&self, taints: &[&Taint], now: Timestamp) -> Timestamp {
+        let added =
+            taints.iter().filter_map(|taint| timestamp::parse(taint.time_added.as_deref()?));
+        let latest = added.max().map(|(seconds, nanos)| Timestamp::new(seconds, nanos));
+        let start = latest.map_or(now, |latest| latest.max(self.arrival().unwrap_or(latest)));
+        start.min(now)
+    }
+
+    /// The time at which the pod came to its node, as far as it is known.
+    fn arrival(&self) -> Option<Timestamp> {
+        let is_bound = |it: &&PodConditionView| it.type_ == "PodScheduled" && it.status == "True";
+        let bound = self.status.conditions.iter().find(is_bound);
+        let times = [
+            self.metadata.creation_timestamp.as_ref(),
+            bound.and_then(|bound| bound.last_transition_time.as_ref()),
+            self.status.start_time.as_ref(),
+        ];
+        times.into_iter().flatten().map(time::to_timestamp).max()
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -160,7 +221,7 @@ async fn reconcile(request: Request, cx: Arc<EvictionContext>) -> Result<Action,
         return Ok(Action::Done);
     };
     if pod.metadata.is_deleting() {
-        cx.lock().remove(&request);
+        cx.scheduled.remove(&request);
         return Ok(Action::Done);
     }
     let node = match pod.spec.node_name.as_str() {
@@ -180,7 +241,9 @@ async fn reconcile(request: Request, cx: Arc<EvictionContext>) -> Result<Action,
         }
         Tolerance::None => Duration::ZERO,
         Tolerance::For(duration) => {
-            (cx.schedule(&request, &taints) + duration).since(cx.clock.now())
+            let now = cx.clock.now();
+            let start = pod.toleration_start(&taints, now);
+            (cx.scheduled.start(&request, &pod.metadata.uid, start) + duration).since(now)
         }
     };
     if !wait.is_zero() {
@@ -190,19 +253,9 @@ async fn reconcile(request: Request, cx: Arc<EvictionContext>) -> Result<Action,
 }
 
 impl EvictionContext {
-    /// The start of a pod's toleration: the time of the latest taint, or now.
-    fn schedule(&self, pod: &Request, taints: &[&Taint]) -> Timestamp {
-        let now = self.clock.now();
-        let added =
-            taints.iter().filter_map(|taint| timestamp::parse(taint.time_added.as_deref()?));
-        let latest = added.max().map(|(seconds, nanos)| Timestamp::new(seconds, nanos));
-        let start = latest.unwrap_or(now).min(now);
-        *self.lock().entry(pod.clone()).or_insert(start)
-    }
-
     /// Cancels the deletion of a pod.
     fn cancel(&self, pod: &Request) {
-        if self.lock().remove(pod).is_some() {
+        if self.scheduled.remove(pod) {
             self.record(pod, &format!("Cancelling deletion of Pod {pod}"));
         }
     }
@@ -224,7 +277,7 @@ impl EvictionContext {
         let patched = api_requests::strategic_merge::<Value>(&self.client, &status, &patch).await;
         api_requests::none_if_missing(patched)?;
         api_requests::none_if_missing(api_requests::delete(&self.client, &path, uid).await)?;
-        self.lock().remove(request);
+        self.scheduled.remove(request);
         Ok(Action::Done)
     }
 
@@ -237,10 +290,6 @@ impl EvictionContext {
             ..ObjectReference::default()
         };
         self.recorder.record_about(regarding, EventType::Normal, "TaintManagerEviction", message);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Request, Timestamp>> {
-        self.scheduled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -267,5 +316,36 @@ mod tests {
         check(r#"[{"operator":"Exists","tolerationSeconds":0}]"#, &Tolerance::None);
         check(r#"[{"operator":"Exists","effect":"NoSchedule"}]"#, &Tolerance::None);
         check(r#"[{"key":"a","value":"x"},{"key":"b"}]"#, &Tolerance::None);
+    }
+
+    #[test]
+    fn a_toleration_starts_with_the_taint_or_with_a_later_pod() {
+        let taint = Taint::new("a", "NoExecute", Some("2024-01-01T01:00:00Z".to_owned()));
+        let now = Timestamp::from_seconds(1_704_067_200 + 2 * 60 * 60);
+        let minute = |pod: &Value| {
+            let mut pod = pod.clone();
+            pod["metadata"] = json!({"creationTimestamp": "2024-01-01T00:30:00Z"});
+            let pod: TaintedPod = serde_json::from_value(pod).unwrap();
+            (pod.toleration_start(&[&taint], now).seconds() - 1_704_067_200) / 60
+        };
+        assert_eq!(minute(&json!({})), 60);
+        assert_eq!(minute(&json!({"status": {"startTime": "2024-01-01T01:20:00Z"}})), 80);
+        let bound = json!({"type": "PodScheduled", "status": "True",
+            "lastTransitionTime": "2024-01-01T01:10:00Z"});
+        assert_eq!(minute(&json!({"status": {"conditions": [bound]}})), 70);
+        assert_eq!(minute(&json!({"status": {"startTime": "2024-01-01T03:00:00Z"}})), 120);
+        let timeless = Taint::new("a", "NoExecute", None);
+        assert_eq!(TaintedPod::default().toleration_start(&[&timeless], now), now);
+    }
+
+    #[test]
+    fn a_pod_that_is_created_again_under_its_name_has_a_start_of_its_own() {
+        let (scheduled, pod) = (ScheduledEvictions::default(), Request::new("default", "p"));
+        let start =
+            |uid, seconds| scheduled.start(&pod, uid, Timestamp::from_seconds(seconds)).seconds();
+        assert_eq!(start("first", 10), 10);
+        assert_eq!(start("first", 20), 10);
+        assert_eq!(start("second", 30), 30);
+        assert_eq!(start("second", 40), 30);
     }
 }

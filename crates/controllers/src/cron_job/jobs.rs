@@ -73,8 +73,8 @@ pub(super) fn new_job<'a>(cron_job: &'a CronJobView, name: &'a str, time: &'a st
 }
 
 impl Sync<'_> {
-    /// Deletes finished Jobs beyond the limits of the history, the oldest first. An error is shown
-    /// by an event, and the deletion is repeated by the next reconcile.
+    /// Deletes finished Jobs beyond the limits of the history, the oldest first. After an error, the
+    /// deletion is repeated by the next reconcile.
     pub(super) async fn clean_up(&mut self) {
         let spec = &self.cron_job.spec;
         let limits = [
@@ -93,9 +93,8 @@ impl Sync<'_> {
             };
             jobs.sort_by_cached_key(key);
             for job in jobs.into_iter().take(surplus) {
-                if self.delete_job(&job.metadata).await.is_ok() {
-                    self.jobs.retain(|it| it.metadata.uid != job.metadata.uid);
-                }
+                // The error is shown by an event.
+                let _ = self.delete_job(&job.metadata).await;
             }
         }
     }

@@ -9,7 +9,6 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::view::CronJobView;
-use keel::Clock;
 use machinery::cron::CronSchedule;
 use runtime::Action;
 
@@ -96,12 +95,7 @@ impl Timetable {
         Ok(window.last.map(|time| Due { time, missed: window.missed }))
     }
 
-    /// Requeues a `CronJob` for its next scheduled time.
-    pub(super) fn requeue(&self, cron_job: &CronJobView, clock: &Clock) -> Action {
-        self.requeue_after(cron_job, cron_job.status.last_schedule_time.as_ref(), clock.now())
-    }
-
-    /// The same after a Job was created for the time `last`.
+    /// Requeues a `CronJob` for its next scheduled time; `last` is the time of its last Job.
     pub(super) fn requeue_after(
         &self,
         cron_job: &CronJobView,
@@ -160,6 +154,11 @@ impl Due {
     pub(super) fn is_too_late(&self, deadline: Option<i64>, now: keel::Timestamp) -> bool {
         let last = deadline.map(|it| self.time.checked_add(SignedDuration::from_secs(it)));
         last.is_some_and(|last| last.is_ok_and(|last| last < to_jiff(now)))
+    }
+
+    /// Whether the scheduled time is later than another time.
+    pub(super) fn is_after(&self, time: keel::Timestamp) -> bool {
+        self.time > to_jiff(time)
     }
 
     /// The time as events show it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Context;
-use super::view::{PodView, SetView};
+use super::view::{DaemonSetView, PodView};
 use crate::api_requests;
 use crate::controller_history::{REVISION_LABEL, RevisionOwner, RevisionView, live_revisions};
 use runtime::{Failure, kube_client};
@@ -30,7 +30,7 @@ impl Context {
     /// can be created in the namespace any more.
     pub(super) async fn resolve_history(
         &self,
-        set: &SetView,
+        set: &DaemonSetView,
         owner: &RevisionOwner<'_>,
         pods: &[Arc<PodView>],
     ) -> Result<Option<Revisions>, Failure> {
@@ -53,7 +53,7 @@ impl Context {
     /// assigned.
     async fn merge_equal_revisions(
         &self,
-        set: &SetView,
+        set: &DaemonSetView,
         revisions: &mut Vec<Arc<RevisionView>>,
         pods: &[Arc<PodView>],
     ) -> Result<(), kube_client::Error> {
@@ -81,7 +81,7 @@ impl Context {
     /// Deletes old revisions that no pod has, beyond the limit of the set.
     pub(super) async fn truncate_history(
         &self,
-        set: &SetView,
+        set: &DaemonSetView,
         revisions: &Revisions,
         pods: &[Arc<PodView>],
     ) -> Result<(), kube_client::Error> {

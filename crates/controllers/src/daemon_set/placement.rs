@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::view::{GENERATION_LABEL, NodeView, SetView};
+use super::view::{DaemonSetView, GENERATION_LABEL, NodeView};
 use crate::controller_history::REVISION_LABEL;
 use crate::pod_control::TemplateMetadata;
 use crate::taints::{self, Toleration};
@@ -88,7 +88,10 @@ fn tolerated(host_network: bool) -> impl Iterator<Item = (&'static str, &'static
 }
 
 /// The metadata and the spec of new pods, without the affinity to a node.
-pub(super) fn pod_template(set: &SetView, hash: &str) -> (TemplateMetadata, Map<String, Value>) {
+pub(super) fn pod_template(
+    set: &DaemonSetView,
+    hash: &str,
+) -> (TemplateMetadata, Map<String, Value>) {
     let template = &set.spec.template;
     let mut metadata = TemplateMetadata::deserialize(&template["metadata"]).unwrap_or_default();
     metadata.labels.insert(REVISION_LABEL.to_owned(), hash.to_owned());

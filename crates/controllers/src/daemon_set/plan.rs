@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::PodsByNode;
 use super::failed_pod_backoff::FailedPodBackoff;
 use super::placement::{Eligibility, Placement};
-use super::view::{NodeView, PodView, SetView};
+use super::view::{DaemonSetView, NodeView, PodView};
 use keel::Clock;
 use runtime::recorder::EventType;
 
@@ -38,7 +38,7 @@ pub(super) struct PlannedEvent {
 /// A set, its nodes and its pods.
 pub(super) struct Observed<'a> {
     /// The set.
-    pub set: &'a SetView,
+    pub set: &'a DaemonSetView,
     /// The hash of the revision that pods should have.
     pub hash: &'a str,
     /// The placement of the pods.

@@ -1,4 +1,4 @@
-//! [`SetStatus`]: the status of a DaemonSet, computed from its nodes and pods.
+//! [`DaemonSetStatus`]: the status of a DaemonSet, computed from its nodes and pods.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::plan::Observed;
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct SetStatus {
+pub(super) struct DaemonSetStatus {
     /// The number of nodes that should have a pod.
     desired_number_scheduled: usize,
     /// The number of those that have one.
@@ -35,7 +35,7 @@ pub(super) struct SetStatus {
     conditions: Vec<Value>,
 }
 
-impl SetStatus {
+impl DaemonSetStatus {
     /// The status of a set with these nodes and pods.
     pub(super) fn of(observed: &Observed<'_>, collision_count: Option<i32>) -> Self {
         let set = observed.set;

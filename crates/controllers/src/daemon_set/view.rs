@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::status::SetStatus;
+use super::status::DaemonSetStatus;
 use crate::adoption::HasMetadata;
 use crate::controller_history::REVISION_LABEL;
 use crate::int_or_string::{self, Rounding};
@@ -24,12 +24,12 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 pub(super) const GENERATION_LABEL: &str = "pod-template-generation";
 
 /// A DaemonSet.
-pub(super) type SetView = Workload<SetSpec, SetStatus>;
+pub(super) type DaemonSetView = Workload<DaemonSetSpec, DaemonSetStatus>;
 
 /// The spec of a set.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SetSpec {
+pub(super) struct DaemonSetSpec {
     #[serde(default)]
     selector: Value,
     /// The template of the pods.
@@ -112,7 +112,7 @@ pub(super) struct NodeSpec {
     pub taints: Vec<Taint>,
 }
 
-impl SetView {
+impl DaemonSetView {
     /// The selector of its pods.
     pub(super) fn selector(&self) -> Result<LabelSelector, String> {
         LabelSelector::from_value(&self.spec.selector)

@@ -6,20 +6,21 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::view::{DeploymentView, MAX_REPLICAS, SetView};
+use super::view::{DeploymentView, MAX_REPLICAS, OwnedReplicaSetView};
 
 /// The new size of each active set, the largest set first.
 pub(super) fn scaled<'a>(
     deployment: &DeploymentView,
-    active: &[&'a Arc<SetView>],
-) -> Vec<(&'a Arc<SetView>, i32)> {
+    active: &[&'a Arc<OwnedReplicaSetView>],
+) -> Vec<(&'a Arc<OwnedReplicaSetView>, i32)> {
     let total: i64 = active.iter().map(|set| i64::from(set.replicas())).sum();
     let allowed = if deployment.replicas() > 0 { deployment.max_total() } else { 0 };
     let to_add = allowed - total;
     let mut sets = active.to_vec();
     // Sets of the same size: when growing, newer ones are first, and when shrinking, older ones.
     sets.sort_by(|one, other| {
-        let created = |set: &SetView| set.metadata.creation_timestamp.clone().map(|it| it.0);
+        let created =
+            |set: &OwnedReplicaSetView| set.metadata.creation_timestamp.clone().map(|it| it.0);
         let by_age =
             created(one).cmp(&created(other)).then(one.metadata.name.cmp(&other.metadata.name));
         let by_age = if to_add > 0 { by_age.reverse() } else { by_age };
@@ -41,7 +42,7 @@ pub(super) fn scaled<'a>(
 }
 
 /// The number of pods that one set gains or loses.
-fn share(deployment: &DeploymentView, set: &SetView, to_add: i64, added: i64) -> i64 {
+fn share(deployment: &DeploymentView, set: &OwnedReplicaSetView, to_add: i64, added: i64) -> i64 {
     if set.replicas() == 0 || to_add == 0 || to_add == added {
         return 0;
     }
@@ -51,7 +52,7 @@ fn share(deployment: &DeploymentView, set: &SetView, to_add: i64, added: i64) ->
 }
 
 /// The change of a set in proportion to that of the Deployment.
-fn fraction(deployment: &DeploymentView, set: &SetView) -> i64 {
+fn fraction(deployment: &DeploymentView, set: &OwnedReplicaSetView) -> i64 {
     let size = i64::from(set.replicas());
     if deployment.replicas() == 0 {
         return -size;
@@ -81,7 +82,7 @@ mod tests {
             "spec": {"replicas": to, "strategy": {"rollingUpdate": {"maxSurge": surge}}},
         }))
         .unwrap();
-        let sets: Vec<Arc<SetView>> = before
+        let sets: Vec<Arc<OwnedReplicaSetView>> = before
             .iter()
             .enumerate()
             .map(|(index, size)| {
@@ -97,7 +98,7 @@ mod tests {
             })
             .collect();
         let sizes = scaled(&deployment, &sets.iter().collect::<Vec<_>>());
-        let size_of = |set: &Arc<SetView>| {
+        let size_of = |set: &Arc<OwnedReplicaSetView>| {
             sizes.iter().find(|(it, _)| Arc::ptr_eq(it, set)).map(|(_, size)| *size).unwrap()
         };
         sets.iter().map(size_of).collect()

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::view::{DeploymentStatus, DeploymentView, REVISION, SetView, TEMPLATE_HASH};
+use super::status::PROGRESSING;
+use super::view::{DeploymentStatus, DeploymentView, OwnedReplicaSetView, REVISION, TEMPLATE_HASH};
 use super::{Context, path_of_set};
 use crate::api_requests;
 use crate::api_requests::is_namespace_terminating;
@@ -37,16 +38,20 @@ const SKIPPED_ANNOTATIONS: [&str; 6] = [
 /// The ReplicaSets of a Deployment, the oldest first.
 pub(super) struct ReplicaSets {
     /// All of them.
-    pub all: Vec<Arc<SetView>>,
+    pub all: Vec<Arc<OwnedReplicaSetView>>,
     /// The index of the one with the template of the Deployment.
     new: Option<usize>,
 }
 
 impl ReplicaSets {
     /// Finds the new one among `sets`: the oldest with the template of the Deployment.
-    pub(super) fn new(deployment: &DeploymentView, mut sets: Vec<Arc<SetView>>) -> Self {
+    pub(super) fn new(
+        deployment: &DeploymentView,
+        mut sets: Vec<Arc<OwnedReplicaSetView>>,
+    ) -> Self {
         sets.sort_by(|one, other| {
-            let key = |set: &SetView| set.metadata.creation_timestamp.clone().map(|it| it.0);
+            let key =
+                |set: &OwnedReplicaSetView| set.metadata.creation_timestamp.clone().map(|it| it.0);
             key(one).cmp(&key(other)).then_with(|| one.metadata.name.cmp(&other.metadata.name))
         });
         let mut template = deployment.spec.template.clone();
@@ -58,23 +63,23 @@ impl ReplicaSets {
     }
 
     /// The one with the template of the Deployment.
-    pub(super) fn new_set(&self) -> Option<&Arc<SetView>> {
+    pub(super) fn new_set(&self) -> Option<&Arc<OwnedReplicaSetView>> {
         self.new.map(|index| &self.all[index])
     }
 
     /// The others, the oldest first.
-    pub(super) fn old(&self) -> impl DoubleEndedIterator<Item = &Arc<SetView>> {
+    pub(super) fn old(&self) -> impl DoubleEndedIterator<Item = &Arc<OwnedReplicaSetView>> {
         let new = self.new;
         self.all.iter().enumerate().filter(move |(index, _)| Some(*index) != new).map(|(_, it)| it)
     }
 
     /// Those that should have pods.
-    pub(super) fn active(&self) -> Vec<&Arc<SetView>> {
+    pub(super) fn active(&self) -> Vec<&Arc<OwnedReplicaSetView>> {
         self.all.iter().filter(|set| set.replicas() > 0).collect()
     }
 
     /// The old ones that should have pods.
-    pub(super) fn active_old(&self) -> Vec<&Arc<SetView>> {
+    pub(super) fn active_old(&self) -> Vec<&Arc<OwnedReplicaSetView>> {
         self.old().filter(|set| set.replicas() > 0).collect()
     }
 
@@ -107,12 +112,21 @@ impl ReplicaSets {
 
 impl Context {
     /// Updates annotations and `minReadySeconds` of the new set. Returns whether it was changed.
+    ///
+    /// The progress of a rollout to a set that exists already is counted from the time at which the
+    /// set was found.
     pub(super) async fn sync_new_set(
         &self,
         deployment: &DeploymentView,
         sets: &ReplicaSets,
+        status: &mut DeploymentStatus,
     ) -> Result<bool, Failure> {
         let Some(set) = sets.new_set() else { return Ok(false) };
+        if status.condition(PROGRESSING).is_none() {
+            let message = format!("Found new replica set {:?}", set.metadata.name);
+            let reason = ("True", "FoundNewReplicaSet");
+            status.set_progressing(deployment, reason, &message, &self.clock);
+        }
         let annotations = annotations(deployment, &set.metadata.annotations, sets.new_revision());
         let min_ready = deployment.spec.min_ready_seconds;
         if annotations == set.metadata.annotations && set.spec.min_ready_seconds == min_ready {
@@ -177,7 +191,7 @@ impl Context {
     pub(super) async fn scale(
         &self,
         deployment: &DeploymentView,
-        set: &SetView,
+        set: &OwnedReplicaSetView,
         size: i32,
     ) -> Result<bool, Failure> {
         let (before, name) = (set.replicas(), &set.metadata.name);
@@ -212,7 +226,7 @@ impl Context {
         let mut old: Vec<_> = sets.old().filter(|set| !set.metadata.is_deleting()).collect();
         let surplus = old.len().saturating_sub(limit);
         old.sort_by_key(|set| set.revision());
-        let is_empty = |set: &&&Arc<SetView>| {
+        let is_empty = |set: &&&Arc<OwnedReplicaSetView>| {
             set.replicas() == 0
                 && set.status.replicas == 0
                 && set.metadata.generation <= set.status.observed_generation

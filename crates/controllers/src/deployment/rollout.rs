@@ -7,15 +7,16 @@ use std::sync::Arc;
 use super::Context;
 use super::proportions;
 use super::replica_sets::ReplicaSets;
-use super::view::{DESIRED_REPLICAS, DeploymentView, SetView};
+use super::view::{DESIRED_REPLICAS, DeploymentView, OwnedReplicaSetView};
 use crate::adoption;
 use runtime::Failure;
 
 /// Whether the Deployment was scaled since its sets were.
 pub(super) fn was_scaled(deployment: &DeploymentView, sets: &ReplicaSets) -> bool {
     let replicas = i64::from(deployment.replicas());
-    let is_other =
-        |set: &SetView| set.annotation(DESIRED_REPLICAS).is_some_and(|it| it != replicas);
+    let is_other = |set: &OwnedReplicaSetView| {
+        set.annotation(DESIRED_REPLICAS).is_some_and(|it| it != replicas)
+    };
     sets.active().into_iter().any(|set| is_other(set))
 }
 
@@ -72,7 +73,7 @@ impl Context {
         &self,
         deployment: &DeploymentView,
         sets: &ReplicaSets,
-        new: &SetView,
+        new: &OwnedReplicaSetView,
     ) -> Result<bool, Failure> {
         let old = sets.active_old();
         let min_available = i64::from(deployment.replicas() - deployment.max_unavailable());
@@ -90,8 +91,9 @@ impl Context {
             left -= removed;
         }
         // The status of a set that was just scaled down still counts the pods that it will delete.
-        let remaining =
-            |set: &Arc<SetView>| i64::from(set.status.available_replicas.min(set.replicas()));
+        let remaining = |set: &Arc<OwnedReplicaSetView>| {
+            i64::from(set.status.available_replicas.min(set.replicas()))
+        };
         let available: i64 = sets.all.iter().map(remaining).sum();
         let mut surplus = (available - min_available).max(0);
         for size in &mut sizes {
@@ -135,7 +137,7 @@ impl Context {
 }
 
 /// Whether the new set has all pods of the Deployment.
-fn is_saturated(deployment: &DeploymentView, set: &SetView) -> bool {
+fn is_saturated(deployment: &DeploymentView, set: &OwnedReplicaSetView) -> bool {
     let wanted = deployment.replicas();
     set.replicas() == wanted
         && set.annotation(DESIRED_REPLICAS) == Some(i64::from(wanted))

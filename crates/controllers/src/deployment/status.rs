@@ -6,12 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::view::{DeploymentCondition, DeploymentStatus, DeploymentView, SetView};
+use super::view::{DeploymentCondition, DeploymentStatus, DeploymentView, OwnedReplicaSetView};
 use crate::time;
 use keel::Clock;
 
 /// The type of the condition about the rollout.
-const PROGRESSING: &str = "Progressing";
+pub(super) const PROGRESSING: &str = "Progressing";
 const AVAILABLE: &str = "Available";
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
@@ -86,11 +86,11 @@ impl DeploymentStatus {
     pub(super) fn count(
         &mut self,
         deployment: &DeploymentView,
-        sets: &[Arc<SetView>],
-        new: Option<&SetView>,
+        sets: &[Arc<OwnedReplicaSetView>],
+        new: Option<&OwnedReplicaSetView>,
         clock: &Clock,
     ) {
-        let sum = |of: fn(&SetView) -> i32| {
+        let sum = |of: fn(&OwnedReplicaSetView) -> i32| {
             sets.iter().fold(0, |sum: i32, set| sum.saturating_add(of(set)))
         };
         self.observed_generation = deployment.metadata.generation;
@@ -99,8 +99,8 @@ impl DeploymentStatus {
         self.ready_replicas = sum(|set| set.status.ready_replicas);
         self.available_replicas = sum(|set| set.status.available_replicas);
         self.unavailable_replicas =
-            sum(SetView::replicas).saturating_sub(self.available_replicas).max(0);
-        let is_reported = |set: &Arc<SetView>| {
+            sum(OwnedReplicaSetView::replicas).saturating_sub(self.available_replicas).max(0);
+        let is_reported = |set: &Arc<OwnedReplicaSetView>| {
             set.status.terminating_replicas.is_some() || set.status.observed_generation == 0
         };
         self.terminating_replicas = sets
@@ -124,8 +124,8 @@ impl DeploymentStatus {
     pub(super) fn note_progress(
         &mut self,
         deployment: &DeploymentView,
-        sets: &[Arc<SetView>],
-        new: Option<&SetView>,
+        sets: &[Arc<OwnedReplicaSetView>],
+        new: Option<&OwnedReplicaSetView>,
         clock: &Clock,
     ) {
         let before = &deployment.status;
@@ -160,8 +160,12 @@ impl DeploymentStatus {
     }
 
     /// Copies the failure of the new ReplicaSet, or of another.
-    fn copy_failure(&mut self, sets: &[Arc<SetView>], new: Option<&SetView>) {
-        let failure = |set: &SetView| {
+    fn copy_failure(
+        &mut self,
+        sets: &[Arc<OwnedReplicaSetView>],
+        new: Option<&OwnedReplicaSetView>,
+    ) {
+        let failure = |set: &OwnedReplicaSetView| {
             set.status.conditions.iter().find(|it| it.type_ == REPLICA_FAILURE).cloned()
         };
         let failure = new.and_then(failure).or_else(|| sets.iter().find_map(|set| failure(set)));

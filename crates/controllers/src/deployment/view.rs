@@ -108,12 +108,12 @@ pub(super) struct DeploymentCondition {
 }
 
 /// A ReplicaSet.
-pub(super) type SetView = Workload<SetSpec, SetStatus>;
+pub(super) type OwnedReplicaSetView = Workload<OwnedReplicaSetSpec, OwnedReplicaSetStatus>;
 
 /// The spec of a ReplicaSet.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SetSpec {
+pub(super) struct OwnedReplicaSetSpec {
     #[serde(default)]
     replicas: Option<i32>,
     /// The time for which a pod must be ready to be available.
@@ -127,7 +127,7 @@ pub(super) struct SetSpec {
 /// The status of a ReplicaSet.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct SetStatus {
+pub(super) struct OwnedReplicaSetStatus {
     /// The generation of the spec that this status belongs to.
     pub observed_generation: i64,
     /// The number of pods.
@@ -213,7 +213,7 @@ impl DeploymentView {
     }
 }
 
-impl SetView {
+impl OwnedReplicaSetView {
     /// The desired number of pods.
     pub(super) fn replicas(&self) -> i32 {
         self.spec.replicas.unwrap_or(1)

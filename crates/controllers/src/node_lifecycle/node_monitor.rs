@@ -250,7 +250,9 @@ impl NodeMonitor {
         let pods = pods.filter_map(|item: Item| item.decode::<PodView>().ok());
         let marked =
             stream::iter(pods.filter(PodView::is_ready)).map(|pod| self.mark_pod(pod, &now));
-        marked.buffer_unordered(POD_WRITES).all(|is_marked| async move { is_marked }).await
+        // All pods are marked, also after an error: `all` would end with the first one.
+        let marked = marked.buffer_unordered(POD_WRITES);
+        marked.fold(true, |all, is_marked| async move { all && is_marked }).await
     }
 
     async fn mark_pod(&self, pod: PodView, now: &str) -> bool {

@@ -2,10 +2,9 @@
 //!
 //! Upstream: `controller_utils.go`, `ActivePodsWithRanks`
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -18,6 +17,10 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// The first `count` of `pods` in the order of deletion. `related` are the pods of all sets with the
 /// same controller; a node with many of them loses its pods first.
+///
+/// Of pods that became ready at different times of a similar age, that with the lowest uid is deleted
+/// first, which is a random one. Upstream compares each pair of pods so, also where others of them
+/// became ready at the same time; that is no order, so pods with the same time stay together here.
 pub(super) fn choose<'a>(
     mut pods: Vec<&'a Arc<PodView>>,
     related: &[Arc<PodView>],
@@ -31,31 +34,37 @@ pub(super) fn choose<'a>(
             *on_node.entry(pod.spec.node_name.as_str()).or_default() += 1;
         }
         let rank = |pod: &PodView| on_node.get(pod.spec.node_name.as_str()).copied().unwrap_or(0);
-        pods.sort_by(|one, other| compare(one, rank(one), other, rank(other), clock));
+        let key_of = |pod: &&'a Arc<PodView>| usefulness(pod, rank(pod), clock);
+        // The lowest uid of the pods that became ready at the same time.
+        let mut first_uids = HashMap::<_, &str>::new();
+        for pod in &pods {
+            let uid = pod.metadata.uid.as_str();
+            let first = first_uids.entry((key_of(pod), ready_since(pod))).or_insert(uid);
+            *first = uid.min(first);
+        }
+        pods.sort_by_cached_key(|pod| {
+            let (usefulness, uid) = (key_of(pod), pod.metadata.uid.as_str());
+            let first = first_uids.get(&(usefulness, ready_since(pod))).copied();
+            let age = age_rank(pod.metadata.creation_timestamp.as_ref(), clock);
+            (usefulness, first, Reverse(pod.restarts()), age, uid)
+        });
     }
     pods.truncate(count);
     pods
 }
 
-/// `Less` if `one` is deleted before `other`.
-fn compare(
-    one: &PodView,
-    rank: usize,
-    other: &PodView,
-    other_rank: usize,
-    clock: &Clock,
-) -> Ordering {
-    let key = |pod: &PodView| {
-        (!pod.spec.node_name.is_empty(), phase_order(pod), pod.is_ready(), deletion_cost(pod))
-    };
-    let age_of = |pod: &PodView| age_rank(pod.metadata.creation_timestamp.as_ref(), clock);
-    key(one)
-        .cmp(&key(other))
-        .then(other_rank.cmp(&rank))
-        .then_with(|| ready_order(one, other, clock))
-        .then_with(|| other.restarts().cmp(&one.restarts()))
-        .then_with(|| age_of(one).cmp(&age_of(other)))
-        .then_with(|| one.metadata.uid.cmp(&other.metadata.uid))
+/// Less useful pods are deleted first: those without a node, by phase, not ready, by their cost, on a
+/// node with many others, and ready for a shorter time.
+type Usefulness = (bool, u8, bool, i32, Reverse<usize>, Option<u32>);
+
+fn usefulness(pod: &PodView, rank: usize, clock: &Clock) -> Usefulness {
+    let (has_node, is_ready) = (!pod.spec.node_name.is_empty(), pod.is_ready());
+    let ready_rank = if is_ready { age_rank(pod.ready_since(), clock) } else { None };
+    (has_node, phase_order(pod), is_ready, deletion_cost(pod), Reverse(rank), ready_rank)
+}
+
+fn ready_since(pod: &PodView) -> Option<jiff::Timestamp> {
+    pod.ready_since().map(|time| time.0)
 }
 
 fn phase_order(pod: &PodView) -> u8 {
@@ -71,19 +80,10 @@ fn deletion_cost(pod: &PodView) -> i32 {
     cost.and_then(|it| it.parse().ok()).unwrap_or(0)
 }
 
-/// Pods that became ready recently are deleted first.
-fn ready_order(one: &PodView, other: &PodView, clock: &Clock) -> Ordering {
-    if !one.is_ready() || !other.is_ready() {
-        return Ordering::Equal;
-    }
-    age_rank(one.ready_since(), clock).cmp(&age_rank(other.ready_since(), clock))
-}
-
 /// The logarithm of an age, so that pods of a similar age are deleted in a random order. A pod
 /// without the time is the youngest.
-fn age_rank(since: Option<&Time>, clock: &Clock) -> u32 {
-    let age = since.map_or(Duration::ZERO, |since| time::since(clock, since));
-    (age.as_secs() + 1).ilog2()
+fn age_rank(since: Option<&Time>, clock: &Clock) -> Option<u32> {
+    time::since(clock, since?).as_nanos().checked_ilog2()
 }
 
 #[cfg(test)]
@@ -151,6 +151,23 @@ mod tests {
             "ready-long",
         ];
         assert_eq!(order(&pods), expected);
+    }
+
+    #[test]
+    fn the_uid_decides_between_different_times_of_a_similar_age() {
+        let restarted = json!({"status": {"containerStatuses": [{"restartCount": 3}]}});
+        let ready = |name, seconds, more| {
+            let at = format!("2024-01-01T00:00:0{seconds}Z");
+            pod(name, name, "Running", Some(&at), more)
+        };
+        let none = json!({});
+        // The restarts decide between equal times only.
+        let pods = [ready("a", 0, &none), ready("b", 1, &restarted)];
+        assert_eq!(order(&pods), ["a", "b"]);
+        let pods = [ready("a", 0, &none), ready("b", 0, &restarted)];
+        assert_eq!(order(&pods), ["b", "a"]);
+        let pods = [ready("c", 0, &restarted), ready("a", 0, &none), ready("b", 1, &none)];
+        assert_eq!(order(&pods), ["c", "a", "b"]);
     }
 
     #[test]

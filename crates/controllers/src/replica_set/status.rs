@@ -1,4 +1,4 @@
-//! [`SetStatus`]: the status of a set, computed from its pods.
+//! [`ReplicaSetStatus`]: the status of a set, computed from its pods.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 
-use super::view::SetView;
+use super::view::ReplicaSetView;
 use crate::api_requests;
 use crate::pod_view::PodView;
 use crate::time;
@@ -16,7 +16,7 @@ use runtime::kube_client;
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct SetStatus {
+pub(super) struct ReplicaSetStatus {
     /// The number of active pods.
     replicas: usize,
     /// The number of active pods with all labels of the template.
@@ -47,15 +47,15 @@ struct Condition {
 
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-impl SetStatus {
+impl ReplicaSetStatus {
     /// Whether it belongs to the present spec of the set.
-    pub(super) fn is_current(&self, set: &SetView) -> bool {
+    pub(super) fn is_current(&self, set: &ReplicaSetView) -> bool {
         self.observed_generation == set.metadata.generation
     }
 
     /// The status of a set with these pods. `failed` is the error of their creation or deletion.
     pub(super) fn of(
-        set: &SetView,
+        set: &ReplicaSetView,
         pods: &[Arc<PodView>],
         counts_terminating: bool,
         failed: Option<&kube_client::Error>,
@@ -87,7 +87,7 @@ impl SetStatus {
 
 /// The previous conditions, with `ReplicaFailure` if there is an error.
 fn conditions(
-    set: &SetView,
+    set: &ReplicaSetView,
     active: usize,
     failed: Option<&kube_client::Error>,
     clock: &Clock,
@@ -111,7 +111,7 @@ fn conditions(
 
 /// The time until the next ready pod becomes available.
 pub(super) fn next_availability(
-    set: &SetView,
+    set: &ReplicaSetView,
     pods: &[Arc<PodView>],
     clock: &Clock,
 ) -> Option<Duration> {

@@ -1,21 +1,21 @@
-//! [`SetView`]: the fields of a set that its controller reads.
+//! [`ReplicaSetView`]: the fields of a set that its controller reads.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::status::SetStatus;
+use super::status::ReplicaSetStatus;
 use crate::pod_control::PodTemplate;
 use crate::workload::Workload;
 use machinery::json;
 use machinery::selector::LabelSelector;
 
 /// See the [module documentation](self).
-pub(super) type SetView = Workload<SetSpec, SetStatus>;
+pub(super) type ReplicaSetView = Workload<ReplicaSetSpec, ReplicaSetStatus>;
 
 /// The spec of a set.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SetSpec {
+pub(super) struct ReplicaSetSpec {
     #[serde(default)]
     replicas: Option<i32>,
     /// The time for which a pod must be ready to be available.
@@ -28,7 +28,7 @@ pub(super) struct SetSpec {
     pub template: PodTemplate,
 }
 
-impl SetView {
+impl ReplicaSetView {
     /// The desired number of pods.
     pub(super) fn replicas(&self) -> usize {
         usize::try_from(self.spec.replicas.unwrap_or(1)).unwrap_or(0)

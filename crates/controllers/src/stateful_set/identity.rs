@@ -7,7 +7,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::view::{ClaimTemplate, PodView, SetView};
+use super::view::{ClaimTemplate, PodView, StatefulSetView};
 use crate::controller_history::REVISION_LABEL;
 use crate::metadata::Metadata;
 use crate::pod_control::TemplateMetadata;
@@ -62,7 +62,7 @@ pub(super) fn identity_matches(pod: &Metadata) -> bool {
 }
 
 /// Whether the volumes of a pod are the claims of its ordinal.
-pub(super) fn storage_matches(set: &SetView, pod: &PodView, ordinal: i32) -> bool {
+pub(super) fn storage_matches(set: &StatefulSetView, pod: &PodView, ordinal: i32) -> bool {
     set.spec.volume_claim_templates.iter().all(|template| {
         let name = template.metadata.name.as_str();
         let volume = pod.spec.volumes.iter().find(|volume| volume["name"] == name);
@@ -72,7 +72,7 @@ pub(super) fn storage_matches(set: &SetView, pod: &PodView, ordinal: i32) -> boo
 }
 
 /// The volumes of a pod, in which the claims replace other volumes of their names.
-pub(super) fn volumes(set: &SetView, ordinal: i32, others: &[Value]) -> Vec<Value> {
+pub(super) fn volumes(set: &StatefulSetView, ordinal: i32, others: &[Value]) -> Vec<Value> {
     let templates = &set.spec.volume_claim_templates;
     let mut volumes: Vec<Value> = templates
         .iter()
@@ -89,7 +89,7 @@ pub(super) fn volumes(set: &SetView, ordinal: i32, others: &[Value]) -> Vec<Valu
 
 /// The metadata and the spec of a new pod of a template.
 pub(super) fn new_pod(
-    set: &SetView,
+    set: &StatefulSetView,
     template: &Value,
     revision: &str,
     ordinal: i32,

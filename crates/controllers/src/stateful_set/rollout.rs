@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::pod_writer::SetError;
-use super::view::{PodView, SetView};
+use super::view::{PodView, StatefulSetView};
 use super::{Context, Revisions, identity};
 use crate::adoption;
 use crate::pod_control::PodOwner;
@@ -25,7 +25,7 @@ pub(super) struct Rollout<'a> {
     /// The context of the controller.
     pub cx: &'a Context,
     /// The set.
-    pub set: &'a SetView,
+    pub set: &'a StatefulSetView,
     /// The set as the owner of its pods.
     pub owner: &'a PodOwner<'a>,
     /// The revisions of its pods.

@@ -1,4 +1,4 @@
-//! [`SetStatus`]: the status of a StatefulSet, computed from its pods.
+//! [`StatefulSetStatus`]: the status of a StatefulSet, computed from its pods.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::view::{PodView, SetView};
+use super::view::{PodView, StatefulSetView};
 use super::{RevisionNames, identity};
 use keel::Clock;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct SetStatus {
+pub(super) struct StatefulSetStatus {
     /// The generation of the spec that this status belongs to.
     observed_generation: i64,
     /// The number of pods.
@@ -37,10 +37,10 @@ pub(super) struct SetStatus {
     conditions: Vec<Value>,
 }
 
-impl SetStatus {
+impl StatefulSetStatus {
     /// The status of a set with these pods.
     pub(super) fn of(
-        set: &SetView,
+        set: &StatefulSetView,
         pods: &[Arc<PodView>],
         revisions: &RevisionNames,
         clock: &Clock,
@@ -89,7 +89,7 @@ impl SetStatus {
 
 /// The time until the next ready pod becomes available.
 pub(super) fn next_availability(
-    set: &SetView,
+    set: &StatefulSetView,
     pods: &[Arc<PodView>],
     clock: &Clock,
 ) -> Option<Duration> {

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::status::SetStatus;
+use super::status::StatefulSetStatus;
 use crate::adoption::HasMetadata;
 use crate::int_or_string::{self, Rounding};
 use crate::metadata::Metadata;
@@ -16,12 +16,12 @@ use crate::workload::Workload;
 use machinery::selector::LabelSelector;
 
 /// A StatefulSet.
-pub(super) type SetView = Workload<SetSpec, SetStatus>;
+pub(super) type StatefulSetView = Workload<StatefulSetSpec, StatefulSetStatus>;
 
 /// The spec of a set.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SetSpec {
+pub(super) struct StatefulSetSpec {
     #[serde(default)]
     replicas: Option<i32>,
     /// The time for which a pod must be ready to be available.
@@ -138,7 +138,7 @@ pub(super) struct ClaimView {
     pub metadata: Metadata,
 }
 
-impl SetView {
+impl StatefulSetView {
     /// The desired number of pods.
     pub(super) fn replicas(&self) -> i32 {
         self.spec.replicas.unwrap_or(1).max(0)

@@ -1,8 +1,14 @@
 //! `CronJob`s.
 
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use http::{Method, Request};
+
+use crate::interception::{self, Interception};
 use crate::jobs::{JOBS, end_pod, event, is_active, items};
 use crate::objects::{PODS, names};
 use crate::plane::Plane;
@@ -289,6 +295,56 @@ async fn only_the_last_finished_jobs_are_kept() {
     let deleted = format!("Deleted job {}", job_name(300));
     let is_deleted = |events: &Value| items(events).iter().any(|it| it["message"] == deleted);
     plane.until(EVENTS, |_, events| is_seen(events) || is_deleted(events)).await;
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn the_last_success_is_known_if_no_job_is_kept() {
+    let plane = plane().await;
+    create(&plane, &json!({"successfulJobsHistoryLimit": 0})).await;
+    plane.advance(HOUR + Duration::from_millis(100));
+    until_jobs(&plane, &[60]).await;
+    plane.until(REPORT, |_, it| it["status"]["active"].is_array()).await;
+    finish_jobs(&plane, "Succeeded").await;
+    until_jobs(&plane, &[]).await;
+    let found = plane.read(REPORT).await;
+    assert_eq!(found["status"]["lastSuccessfulTime"], "2024-01-01T01:00:00Z");
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_that_ends_while_the_schedule_changes_is_not_active_any_more() {
+    let mut plane = plane().await;
+    let is_armed = Arc::new(AtomicBool::new(false));
+    let armed = Arc::clone(&is_armed);
+    // The schedule changes while the end of the Job is written, so the next reconcile sees both.
+    let connect = interception::connect(&plane, move |request| {
+        let is_write =
+            request.method() == Method::PATCH && request.uri().path() == format!("{REPORT}/status");
+        if !is_write || !armed.swap(false, Relaxed) {
+            return Interception::None;
+        }
+        let patch = json!({"spec": {"schedule": "*/30 * * * *"}}).to_string().into_bytes();
+        let request = Request::patch(REPORT).header("content-type", "application/merge-patch+json");
+        Interception::After(Box::new(request.body(patch.into()).unwrap()))
+    });
+    plane.restart_with(connect).await;
+    create(&plane, &json!({})).await;
+    plane.advance(HOUR + Duration::from_millis(100));
+    until_jobs(&plane, &[60]).await;
+    plane.until(REPORT, |_, it| it["status"]["active"].is_array()).await;
+    plane.advance(Duration::from_mins(40));
+    is_armed.store(true, Relaxed);
+    finish_jobs(&plane, "Succeeded").await;
+    assert!(!is_armed.load(Relaxed));
+    let found = plane.read(REPORT).await;
+    assert_eq!(found["spec"]["schedule"], "*/30 * * * *");
+    assert!(found["status"]["lastSuccessfulTime"].is_string());
+    // The new schedule concerns future times, also after the status was written.
+    settle(&plane).await;
+    until_jobs(&plane, &[60]).await;
+    plane.advance(Duration::from_mins(20));
+    until_jobs(&plane, &[60, 120]).await;
     plane.stop().await;
 }
 

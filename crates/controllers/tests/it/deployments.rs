@@ -295,6 +295,30 @@ async fn an_orphaned_replica_set_is_adopted() {
 }
 
 #[tokio::test]
+async fn the_deadline_of_a_replica_set_that_exists_counts_from_the_time_at_which_it_is_found() {
+    let plane = Plane::start(&["deployment"]).await;
+    plane.create(DEPLOYMENTS, &deployment(2)).await;
+    let sets = plane.until(SETS, |_, it| names(it).len() == 1).await;
+    let set = names(&sets)[0].clone();
+    plane.until(WEB, |_, it| is_observed(it)).await;
+    plane.delete(WEB).await;
+    let path = format!("{SETS}/{set}");
+    plane.merge(&path, &json!({"metadata": {"ownerReferences": null}})).await;
+    let owner = plane.create(DEPLOYMENTS, &deployment(2)).await["metadata"]["uid"].clone();
+    plane.until(&path, |_, it| it["metadata"]["ownerReferences"][0]["uid"] == owner).await;
+    let found = plane.until(WEB, |_, it| is_observed(it)).await;
+    let progressing = condition(&found, "Progressing");
+    assert_eq!(progressing["reason"], "FoundNewReplicaSet");
+    assert_eq!(progressing["status"], "True");
+    assert_eq!(progressing["message"], format!("Found new replica set \"{set}\""));
+    plane.advance(Duration::from_secs(601));
+    plane
+        .until(WEB, |_, it| condition(it, "Progressing")["reason"] == "ProgressDeadlineExceeded")
+        .await;
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn the_largest_number_of_replicas_does_not_overflow() {
     let plane = Plane::start(&["deployment"]).await;
     plane.create(DEPLOYMENTS, &deployment(2_147_483_647)).await;

@@ -24,7 +24,7 @@ pub(crate) enum Interception {
     Refused(StatusCode),
     /// It is never answered.
     Unanswered,
-    /// The server answers another one before it.
+    /// The server answers another one before it, which comes from an administrator.
     After(Box<Request<Body>>),
 }
 
@@ -36,19 +36,25 @@ pub(crate) fn connect(
     let (client, intercept) = (env.server().in_process_client(), Arc::new(intercept));
     Arc::new(move |identity: &Identity| {
         let user = User::component(&identity.user, identity.groups.clone());
-        let (client, intercept) = (client.for_user(user), Arc::clone(&intercept));
-        ApiService::new(Connection { client, intercept }, "default")
+        let (administrator, client) = (client.clone(), client.for_user(user));
+        let intercept = Arc::clone(&intercept);
+        ApiService::new(Connection { client, administrator, intercept }, "default")
     })
 }
 
 struct Connection<F> {
     client: InProcessClient,
+    administrator: InProcessClient,
     intercept: Arc<F>,
 }
 
 impl<F> Clone for Connection<F> {
     fn clone(&self) -> Self {
-        Self { client: self.client.clone(), intercept: Arc::clone(&self.intercept) }
+        Self {
+            client: self.client.clone(),
+            administrator: self.administrator.clone(),
+            intercept: Arc::clone(&self.intercept),
+        }
     }
 }
 
@@ -74,9 +80,10 @@ impl<F: Fn(&Request<Body>) -> Interception> Service<Request<Body>> for Connectio
             }
             Interception::Unanswered => Box::pin(future::pending()),
             Interception::After(first) => {
-                let mut client = self.client.clone();
+                let (mut client, mut administrator) =
+                    (self.client.clone(), self.administrator.clone());
                 Box::pin(async move {
-                    let code = client.call(*first).await?.status();
+                    let code = administrator.call(*first).await?.status();
                     assert!(code.is_success(), "the request before another one: {code}");
                     client.call(request).await
                 })

@@ -36,6 +36,7 @@ mod stateful_sets;
 mod daemon_sets;
 mod jobs;
 mod job_restarts;
+mod status_writes;
 mod cron_jobs;
 mod contention;
 mod cluster_roles;

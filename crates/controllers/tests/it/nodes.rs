@@ -1,7 +1,12 @@
 //! The controllers of nodes: node lifecycle, taint eviction and the pod garbage collector.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use http::{Method, StatusCode};
+
+use crate::interception::{self, Interception};
 use crate::plane::Plane;
 use machinery::{Value, json};
 
@@ -136,6 +141,64 @@ async fn a_lost_node_is_tainted_and_its_pods_are_evicted() {
     plane.stop().await;
 }
 
+/// Creates pods that are ready on a node.
+async fn create_ready_pods(plane: &Plane, node: &str, names: &[&str]) {
+    let ready = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+    for name in names {
+        create_pod(plane, name, json!({"nodeName": node})).await;
+        let status = format!("{PODS}/{name}/status");
+        plane.patch(&status, "application/strategic-merge-patch+json", &ready).await;
+    }
+}
+
+fn is_not_ready(_: u16, pod: &Value) -> bool {
+    condition(pod, "Ready")["status"] == "False"
+}
+
+#[tokio::test]
+async fn a_pod_that_cannot_be_marked_does_not_hold_up_the_others_of_a_lost_node() {
+    let mut plane = Plane::start(&["node-lifecycle-controller"]).await;
+    let connect = interception::connect(&plane, |request| {
+        let is_refused = request.method() == Method::PATCH
+            && request.uri().path() == format!("{PODS}/a-refused/status");
+        if is_refused {
+            Interception::Refused(StatusCode::INTERNAL_SERVER_ERROR)
+        } else {
+            Interception::None
+        }
+    });
+    plane.restart_with(connect).await;
+    create_node(&plane, "lost").await;
+    create_node(&plane, "alive").await;
+    create_ready_pods(&plane, "lost", &["a-refused", "b"]).await;
+    advance_until(&plane, &["alive"], &format!("{PODS}/b"), is_not_ready).await;
+    let refused = plane.read(&format!("{PODS}/a-refused")).await;
+    assert_eq!(condition(&refused, "Ready")["status"], "True");
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn nodes_are_monitored_after_a_panic() {
+    let mut plane = Plane::start(&["node-lifecycle-controller"]).await;
+    let has_panicked = AtomicBool::new(false);
+    let connect = interception::connect(&plane, move |request| {
+        let is_mark = request.method() == Method::PATCH
+            && request.uri().path() == "/api/v1/nodes/lost/status";
+        assert!(!is_mark || has_panicked.swap(true, Relaxed), "the panic of this test");
+        Interception::None
+    });
+    plane.restart_with(connect).await;
+    create_node(&plane, "lost").await;
+    create_node(&plane, "alive").await;
+    create_ready_pods(&plane, "lost", &["p"]).await;
+    advance_until(&plane, &["alive"], &format!("{PODS}/p"), is_not_ready).await;
+    let metrics = plane.controllers().manager().metrics_text();
+    let panics =
+        "controller_runtime_reconcile_panics_total{controller=\"node-lifecycle-controller\"} 1";
+    assert!(metrics.contains(panics), "{metrics}");
+    plane.stop().await;
+}
+
 #[tokio::test]
 async fn no_pod_is_evicted_while_no_node_is_ready() {
     let plane = Plane::start(&CONTROLLERS).await;
@@ -205,6 +268,28 @@ async fn a_restarted_controller_counts_a_toleration_from_the_time_of_the_taint()
     plane.until(&format!("{PODS}/intolerant"), is_deleting).await;
     let pod = plane.read(&format!("{PODS}/p")).await;
     assert_eq!(pod["metadata"]["deletionTimestamp"], json!(null));
+    plane.advance(Duration::from_secs(1));
+    plane.until(&format!("{PODS}/p"), is_deleting).await;
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_pod_that_comes_after_the_taint_is_tolerated_for_the_whole_time() {
+    let plane = Plane::start(&["taint-eviction-controller"]).await;
+    create_node(&plane, "n").await;
+    let taint = json!({"key": "k", "effect": "NoExecute", "timeAdded": "2023-12-31T23:00:00Z"});
+    plane.merge("/api/v1/nodes/n", &json!({"spec": {"taints": [taint]}})).await;
+    let is_deleting = |_: u16, pod: &Value| pod["metadata"]["deletionTimestamp"].is_string();
+    let tolerations = json!([{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}]);
+    create_pod(&plane, "p", json!({"nodeName": "n", "tolerations": tolerations})).await;
+    for (advance, name) in [(0, "first"), (299, "second")] {
+        plane.advance(Duration::from_secs(advance));
+        // The controller has seen `p` before it evicts this one.
+        create_pod(&plane, name, json!({"nodeName": "n"})).await;
+        plane.until(&format!("{PODS}/{name}"), is_deleting).await;
+        let pod = plane.read(&format!("{PODS}/p")).await;
+        assert_eq!(pod["metadata"]["deletionTimestamp"], json!(null), "after {advance} seconds");
+    }
     plane.advance(Duration::from_secs(1));
     plane.until(&format!("{PODS}/p"), is_deleting).await;
     plane.stop().await;

@@ -1,7 +1,13 @@
 //! ReplicaSets and ReplicationControllers.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use http::{Method, StatusCode};
+
+use crate::interception::{self, Interception};
 use crate::objects::{PODS, make_ready, names, template};
 use crate::plane::Plane;
 use machinery::{Value, json};
@@ -114,6 +120,111 @@ async fn an_orphan_is_adopted_and_a_pod_with_other_labels_is_released() {
     let relabeled = json!({"metadata": {"labels": {"app": "web"}}});
     plane.merge(&format!("{PODS}/orphan"), &relabeled).await;
     plane.until(PODS, |_, pods| names(pods).len() == 1).await;
+    plane.stop().await;
+}
+
+/// A stopped plane with three pods without a controller.
+async fn plane_with_orphans() -> Plane {
+    let mut plane = plane().await;
+    plane.stop_controllers().await;
+    for name in ["orphan-a", "orphan-b", "orphan-c"] {
+        let mut orphan = template("web");
+        orphan["metadata"]["name"] = name.into();
+        plane.create(PODS, &orphan).await;
+    }
+    plane
+}
+
+fn is_owned(_: u16, pod: &Value) -> bool {
+    pod["metadata"]["ownerReferences"].is_array()
+}
+
+#[tokio::test]
+async fn a_set_reads_itself_once_before_it_adopts_several_pods() {
+    let mut plane = plane_with_orphans().await;
+    plane.create(SETS, &set(3)).await;
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&reads);
+    let connect = interception::connect(&plane, move |request| {
+        if request.method() == Method::GET && request.uri().path() == WEB {
+            counter.fetch_add(1, Relaxed);
+        }
+        Interception::None
+    });
+    plane.restart_with(connect).await;
+    until_replicas(&plane, WEB, 3).await;
+    let pods = plane.read(PODS).await;
+    assert_eq!(names(&pods), ["orphan-a", "orphan-b", "orphan-c"]);
+    assert!(pods["items"].as_array().unwrap().iter().all(|pod| is_owned(200, pod)));
+    assert_eq!(reads.load(Relaxed), 1);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_pod_that_cannot_be_adopted_does_not_hold_up_the_others() {
+    let mut plane = plane_with_orphans().await;
+    plane.create(SETS, &set(3)).await;
+    let connect = interception::connect(&plane, |request| {
+        let path = request.uri().path();
+        if request.method() == Method::PATCH && path == format!("{PODS}/orphan-a") {
+            Interception::Refused(StatusCode::INTERNAL_SERVER_ERROR)
+        } else {
+            Interception::None
+        }
+    });
+    plane.restart_with(connect).await;
+    for name in ["orphan-b", "orphan-c"] {
+        plane.until(&format!("{PODS}/{name}"), is_owned).await;
+    }
+    // No pod is created in place of one that may still be adopted.
+    assert_eq!(names(&plane.read(PODS).await).len(), 3);
+    plane.stop().await;
+}
+
+/// Binds a pod to a node, and writes that it has been ready since now.
+async fn run_on(plane: &Plane, pod: &str, node: &str) {
+    let target = json!({"apiVersion": "v1", "kind": "Node", "name": node});
+    let binding =
+        json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target});
+    plane.post(&format!("{PODS}/{pod}/binding"), &binding).await;
+    let now = jiff::Timestamp::from_second(plane.clock().now().seconds()).unwrap().to_string();
+    let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": now});
+    let status = json!({"status": {"phase": "Running", "conditions": [ready]}});
+    plane.merge(&format!("{PODS}/{pod}/status"), &status).await;
+}
+
+#[tokio::test]
+async fn a_pod_that_shares_its_node_with_another_set_of_the_deployment_is_deleted_first() {
+    let plane = plane().await;
+    let owner = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web",
+        "uid": "6c2f0b7e-0000-4000-8000-000000000001", "controller": true});
+    for (name, replicas) in [("new", 2), ("old", 1)] {
+        let mut set = set(replicas);
+        set["metadata"] = json!({"name": name, "ownerReferences": [owner]});
+        set["spec"]["selector"] = json!({"matchLabels": {"app": name}});
+        set["spec"]["template"] = template(name);
+        plane.create(SETS, &set).await;
+        until_replicas(&plane, &format!("{SETS}/{name}"), replicas).await;
+    }
+    let new = names(&plane.read(&format!("{PODS}?labelSelector=app%3Dnew")).await);
+    let old = names(&plane.read(&format!("{PODS}?labelSelector=app%3Dold")).await);
+    run_on(&plane, &new[0], "shared").await;
+    run_on(&plane, &old[0], "shared").await;
+    // Without the other set, this one would be deleted first, since it became ready later.
+    plane.advance(Duration::from_hours(1));
+    run_on(&plane, &new[1], "alone").await;
+    for (name, ready) in [("new", 2), ("old", 1)] {
+        let is_ready = |_: u16, set: &Value| set["status"]["readyReplicas"] == ready;
+        plane.until(&format!("{SETS}/{name}"), is_ready).await;
+    }
+    let path = format!("{SETS}/new");
+    plane.merge(&path, &json!({"spec": {"replicas": 1}})).await;
+    until_replicas(&plane, &path, 1).await;
+    let pods = plane.read(&format!("{PODS}?labelSelector=app%3Dnew")).await;
+    let is_left = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
+    let left: Vec<&Value> = pods["items"].as_array().unwrap().iter().filter(is_left).collect();
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0]["metadata"]["name"], new[1]);
     plane.stop().await;
 }
 

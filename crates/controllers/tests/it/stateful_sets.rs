@@ -573,3 +573,19 @@ async fn the_work_of_a_huge_set_depends_on_the_pods_that_exist() {
     plane.until(WEB, |_, set| set["status"]["replicas"] == 3).await;
     plane.stop().await;
 }
+
+#[tokio::test]
+async fn a_pod_with_the_name_of_no_member_is_released() {
+    let plane = plane().await;
+    let owner = plane.create(SETS, &set(0, &json!({}))).await;
+    let mut stranger = template("web");
+    stranger["metadata"]["name"] = "stranger".into();
+    stranger["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1",
+        "kind": "StatefulSet", "name": "web", "uid": owner["metadata"]["uid"],
+        "controller": true}]);
+    plane.create(PODS, &stranger).await;
+    let path = format!("{PODS}/stranger");
+    let released = plane.until(&path, |_, pod| pod["metadata"]["ownerReferences"].is_null()).await;
+    assert_eq!(released["metadata"]["labels"]["app"], "web");
+    plane.stop().await;
+}

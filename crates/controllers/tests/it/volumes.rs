@@ -167,11 +167,16 @@ async fn a_simulated_volume_grows_with_its_claim() {
     create_class(&plane, "now", "simulated.sampan.dev", "Immediate").await;
     create_claim(&plane, "c", "now", "1Gi").await;
     let claim = until_phase(&plane, &format!("{CLAIMS}/c"), "Bound").await;
+    // A condition of another writer stays.
+    let checked = json!({"type": "Checked", "status": "True"});
+    let status = json!({"status": {"conditions": [checked]}});
+    plane.merge(&format!("{CLAIMS}/c/status"), &status).await;
     let larger = json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}});
     plane.merge(&format!("{CLAIMS}/c"), &larger).await;
     let is_larger = |_: u16, it: &Value| it["status"]["capacity"]["storage"] == "2Gi";
     let grown = plane.until(&format!("{CLAIMS}/c"), is_larger).await;
-    assert_eq!(grown["status"]["conditions"], Value::Null);
+    let conditions = grown["status"]["conditions"].as_array().unwrap();
+    assert_eq!(conditions.iter().map(|it| &it["type"]).collect::<Vec<_>>(), ["Checked"]);
     let name = claim["spec"]["volumeName"].as_str().unwrap();
     assert_eq!(
         plane.read(&format!("{VOLUMES}/{name}")).await["spec"]["capacity"]["storage"],
