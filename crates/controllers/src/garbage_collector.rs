@@ -14,6 +14,7 @@
 //!
 //! ```text
 //! discovery ─▶ Monitors: a Reflector per resource ─▶ Graph ─▶ WorkQueue ─▶ 32 workers ─▶ writes
+//!                                                         ─▶ WorkQueue ─▶ 2 workers: objects with many owners
 //! ```
 
 mod uid;
@@ -50,6 +51,10 @@ use worker::Outcome;
 /// The number of writes at a time.
 const WORKERS: usize = 32;
 
+/// The number of objects with many owners that are worked on at a time. An object can have thousands
+/// of invented owners, each of which is looked up: other objects do not wait for that.
+const WORKERS_FOR_MANY_OWNERS: usize = 2;
+
 /// The controller.
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "garbage-collector-controller",
@@ -71,6 +76,8 @@ struct GarbageCollector {
     graph: Mutex<Graph>,
     /// One key for each object that needs work, so its length is bounded by the number of objects.
     queue: WorkQueue<Work>,
+    /// The same, for objects with many owners.
+    many_owners_queue: WorkQueue<Work>,
     /// The work that waits for a kind that is not served, or for the first list of a resource.
     parked: Mutex<Parked>,
     /// The resources that do not support strategic merge patches.
@@ -98,7 +105,8 @@ fn start(cx: &ControllerContext) {
         discovery: cx.discovery(),
         recorder: cx.recorder(),
         graph: Mutex::default(),
-        queue: cx.manager.queue(cx.name, limits),
+        queue: cx.manager.queue(cx.name, limits.clone()),
+        many_owners_queue: cx.manager.queue(&format!("{}-many-owners", cx.name), limits),
         parked: Mutex::default(),
         merged_only: Mutex::default(),
         is_synced: watch::Sender::new(false),
@@ -113,13 +121,13 @@ fn start(cx: &ControllerContext) {
             () = monitors.run() => {}
         }
     })];
-    for _ in 0..WORKERS {
+    for number in 0..WORKERS + WORKERS_FOR_MANY_OWNERS {
         let (collector, manager) = (Arc::clone(&collector), cx.manager.clone());
         let stop = cx.tasks().shutdown();
         tasks.push(cx.tasks().spawn("garbage collector", async move {
             tokio::select! {
                 () = stop => {}
-                () = collector.work(manager) => {}
+                () = collector.work(manager, collector.queue_of_worker(number)) => {}
             }
         }));
     }
@@ -131,13 +139,17 @@ fn start(cx: &ControllerContext) {
 }
 
 impl GarbageCollector {
+    fn queue_of_worker(&self, number: usize) -> &WorkQueue<Work> {
+        if number < WORKERS { &self.queue } else { &self.many_owners_queue }
+    }
+
     /// A worker.
-    async fn work(&self, manager: Manager) {
+    async fn work(&self, manager: Manager, queue: &WorkQueue<Work>) {
         manager.wait_until_ready().await;
         // Only at the start: later, a resource that is new and cannot be listed must not stop the
         // others. An error means that the collector was dropped.
         let _ = self.is_synced.subscribe().wait_for(|is_synced| *is_synced).await;
-        while let Some(job) = self.queue.get().await {
+        while let Some(job) = queue.get().await {
             let work = *job.key();
             let round = self.lock_parked().rounds;
             match self.perform(work).await {
@@ -157,7 +169,8 @@ impl GarbageCollector {
         if parked.rounds == round {
             parked.work.insert(work);
         } else {
-            self.queue.add(work);
+            drop(parked);
+            self.add_work([work]);
         }
     }
 
@@ -174,9 +187,7 @@ impl GarbageCollector {
     fn change_graph(&self, change: impl FnOnce(&mut Graph, &mut Effects)) {
         let mut effects = Effects::default();
         change(&mut self.lock_graph(), &mut effects);
-        for work in effects.work {
-            self.queue.add(work);
-        }
+        self.add_work(effects.work);
         for invalid in effects.invalid_references {
             self.report(&invalid);
         }
@@ -188,8 +199,15 @@ impl GarbageCollector {
         parked.rounds += 1;
         let work = std::mem::take(&mut parked.work);
         drop(parked);
+        self.add_work(work);
+    }
+
+    fn add_work(&self, work: impl IntoIterator<Item = Work>) {
+        let graph = self.lock_graph();
         for work in work {
-            self.queue.add(work);
+            let has_many_owners = graph.has_many_owners(work);
+            let queue = if has_many_owners { &self.many_owners_queue } else { &self.queue };
+            queue.add(work);
         }
     }
 

@@ -18,7 +18,7 @@ mod replica_calculator;
 mod recommendation;
 mod status;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,7 +36,6 @@ use limits::{ScalingHistory, Step};
 use machinery::PolicyRule;
 use machinery::selector::LabelSelector;
 use metric_samples::ScaledPod;
-use metrics_client::MetricsClient;
 use runtime::informer::{Item, ObjectEvent};
 use runtime::recorder::{EventType, Recorder};
 use runtime::{Action, Client, Controller, Failure, Lister, Predicate, Request};
@@ -65,6 +64,16 @@ const PERIOD: Duration = Duration::from_secs(15);
 /// The attempts to change a scale that others change at the same time.
 const MAX_ATTEMPTS: u32 = 5;
 
+const WORKERS: usize = 5;
+
+/// The number of workers for the autoscalers of one namespace at a time: their metrics may come from
+/// slow servers, for which other namespaces need not wait.
+const WORKERS_PER_NAMESPACE: usize = 2;
+
+/// The number of metrics of an autoscaler, beyond which none is evaluated. Each may need a request,
+/// and is computed from all pods.
+const MAX_METRICS: usize = 100;
+
 struct Autoscaling {
     client: Client,
     clock: Clock,
@@ -72,9 +81,8 @@ struct Autoscaling {
     autoscalers: Lister<HorizontalPodAutoscaler>,
     pods: Lister<ScaledPod>,
     scales: ScaleClient,
-    metrics: MetricsClient,
     /// The state of each autoscaler between its periods.
-    states: Mutex<HashMap<Request, AutoscalerState>>,
+    states: Mutex<BTreeMap<Request, AutoscalerState>>,
 }
 
 /// The state of an autoscaler between its periods.
@@ -82,7 +90,7 @@ struct Autoscaling {
 struct AutoscalerState {
     history: ScalingHistory,
     /// Selects the pods of its target.
-    selector: Option<LabelSelector>,
+    selector: Option<Arc<LabelSelector>>,
 }
 
 fn start(cx: &ControllerContext) {
@@ -95,13 +103,13 @@ fn start(cx: &ControllerContext) {
         autoscalers: cx.manager.lister(),
         pods: cx.pods(),
         scales: ScaleClient::new(scales, cx.reader.clone(), cx.clock()),
-        metrics: MetricsClient { client: cx.client.clone() },
         states: Mutex::default(),
     };
     let controller = Controller::for_::<HorizontalPodAutoscaler>()
         .named(cx.name)
         .when(Predicate::custom(is_new_spec))
-        .workers(5)
+        .workers(WORKERS)
+        .workers_per_namespace(WORKERS_PER_NAMESPACE)
         .reconcile(reconcile, autoscaling);
     cx.manager.add(controller);
 }
@@ -124,6 +132,10 @@ async fn reconcile(request: Request, cx: Arc<Autoscaling>) -> Result<Action, Fai
     let Some(spec) = autoscaler.spec.clone() else { return Ok(Action::Done) };
     let mut conditions = Conditions::new(&autoscaler, &cx.clock);
     let outcome = cx.decide(&request, &autoscaler, &spec, &mut conditions).await;
+    if !cx.exists(&request, &autoscaler) {
+        cx.states().remove(&request);
+        return Ok(Action::Done);
+    }
     let now = crate::time::now(&cx.clock);
     let status = autoscaler.status.get_or_insert_default();
     match &outcome {
@@ -172,8 +184,14 @@ struct DecisionError {
 }
 
 impl Autoscaling {
-    fn states(&self) -> MutexGuard<'_, HashMap<Request, AutoscalerState>> {
+    fn states(&self) -> MutexGuard<'_, BTreeMap<Request, AutoscalerState>> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether an autoscaler was not deleted meanwhile.
+    fn exists(&self, request: &Request, autoscaler: &HorizontalPodAutoscaler) -> bool {
+        let uid = autoscaler.metadata.uid.as_deref().unwrap_or_default();
+        self.autoscalers.indexer().get(request).is_some_and(|item| item.uid() == uid)
     }
 
     /// Decides on the replicas, and sets them.

@@ -47,6 +47,7 @@ use keel::Clock;
 use machinery::PolicyRule;
 use pods::PodCounts;
 use runtime::informer::Item;
+use runtime::informer::work_queue::RateLimits;
 use runtime::recorder::EventType;
 use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Request, kube_client};
 use status::{Condition, JobStatus, SUCCESS_CRITERIA_MET, SUSPENDED};
@@ -68,6 +69,10 @@ pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
 
 /// The number of Jobs that are reconciled at once.
 const WORKERS: usize = 5;
+
+/// The longest delay after the first failure of a Job, and after many failures.
+// Upstream: job_controller.go DefaultJobApiBackOff, MaxJobApiBackOff
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
 /// The index of pods with the finalizer, by the key of their Job. Those without a controller have
 /// the key of their namespace with an empty name, which is reconciled as well.
@@ -96,8 +101,16 @@ fn start(cx: &ControllerContext) {
         failures: FailureStore::default(),
         clock: cx.clock().clone(),
     };
+    let limits = RateLimits {
+        backoff_base: BACKOFF.0,
+        backoff_cap: BACKOFF.1,
+        // Upstream limits the retries of each Job, and not those of all Jobs together.
+        interval: Duration::ZERO,
+        ..RateLimits::default()
+    };
     let controller = Controller::for_::<Job>()
         .named(cx.name)
+        .back_off(limits)
         .owns::<Pod>()
         .watches::<Pod>(adoption::adopters(jobs.indexer()))
         .when(adoption::may_be_adopted(jobs.indexer()))

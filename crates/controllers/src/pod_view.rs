@@ -99,7 +99,8 @@ impl PodView {
 
     /// The number of restarts of its containers.
     pub(crate) fn restarts(&self) -> i32 {
-        self.status.container_statuses.iter().map(|status| status.restart_count).sum()
+        let counts = self.status.container_statuses.iter().map(|status| status.restart_count);
+        counts.fold(0, i32::saturating_add)
     }
 }
 

@@ -22,6 +22,7 @@ mod node_object;
 mod node_controller;
 mod pod_view;
 mod pod_resources;
+mod pod_status_size;
 mod node_ledger;
 mod pod_resize;
 mod commands;

@@ -5,6 +5,7 @@
 //! are looked at again before a pod is refused. The cache of pods shows that end before it shows a pod
 //! that the scheduler has bound because of it, since both come from one watch.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -96,6 +97,26 @@ impl NodeLedger {
     }
 }
 
+impl Accepted {
+    /// What the pods but one take.
+    fn others(&self, key: &ObjectKey) -> Cow<'_, Amounts> {
+        let Some(own) = self.pods.get(key) else { return Cow::Borrowed(&self.total) };
+        if self.total.is_saturated() {
+            let others = self.pods.iter().filter(|(other, _)| *other != key);
+            return Cow::Owned(total_of(others.map(|(_, entry)| entry)));
+        }
+        let mut others = self.total.clone();
+        others.subtract(&own.amounts);
+        Cow::Owned(others)
+    }
+}
+
+fn total_of<'a>(pods: impl Iterator<Item = &'a Entry>) -> Amounts {
+    let mut total = Amounts::default();
+    pods.for_each(|entry| total.add(&entry.amounts));
+    total
+}
+
 impl State {
     fn put(&mut self, key: &ObjectKey, pod: &PodView, amounts: Amounts) {
         let (uid, node) = (pod.metadata.uid.as_str(), pod.spec.node_name.as_str());
@@ -122,7 +143,11 @@ impl State {
         let Some(node) = self.node_of.remove(key) else { return };
         let Some(accepted) = self.nodes.get_mut(&node) else { return };
         if let Some(entry) = accepted.pods.remove(key) {
-            accepted.total.subtract(&entry.amounts);
+            if accepted.total.is_saturated() {
+                accepted.total = total_of(accepted.pods.values());
+            } else {
+                accepted.total.subtract(&entry.amounts);
+            }
         }
         if accepted.pods.is_empty() {
             self.nodes.remove(&node);
@@ -167,24 +192,20 @@ impl State {
         const FIRST: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
         let accepted = self.nodes.get(node);
         let own = accepted.and_then(|it| it.pods.get(key));
+        let others = accepted.map(|accepted| accepted.others(key)).unwrap_or_default();
         let count = accepted.map_or(0, |it| it.pods.len()) - usize::from(own.is_some());
         let count = i64::try_from(count).unwrap_or(i64::MAX);
-        let check = |resource: &str, requested: i64, used: i64| {
-            let capacity = allocatable.get(resource)?;
-            let resource = resource.to_owned();
-            (requested > 0 && requested > capacity - used).then_some(Insufficient {
-                resource,
-                requested,
-                used,
-                capacity,
-            })
-        };
-        let others = wanted.names().filter(|name| !FIRST.contains(name));
+        let check =
+            |resource: &str, requested: i64, used: i64| {
+                let capacity = allocatable.get(resource)?;
+                let resource = resource.to_owned();
+                (requested > 0 && requested > capacity.saturating_sub(used))
+                    .then_some(Insufficient { resource, requested, used, capacity })
+            };
+        let rest = wanted.names().filter(|name| !FIRST.contains(name));
         check("pods", 1, count).or_else(|| {
-            FIRST.into_iter().chain(others).find_map(|name| {
-                let used = accepted.and_then(|it| it.total.get(name)).unwrap_or_default();
-                let own = own.and_then(|own| own.amounts.get(name)).unwrap_or_default();
-                check(name, wanted.get(name)?, used - own)
+            FIRST.into_iter().chain(rest).find_map(|name| {
+                check(name, wanted.get(name)?, others.get(name).unwrap_or_default())
             })
         })
     }
@@ -250,6 +271,25 @@ mod tests {
         // Another pod of the same name.
         pods.insert(pod("b", "3", "1", "").2);
         assert_eq!(ledger.accept(&a.0, &a.1, &node, &pods), Ok(()));
+    }
+
+    #[test]
+    fn after_a_pod_beyond_the_range_the_others_still_count() {
+        let (ledger, pods, node) = (NodeLedger::default(), Indexer::new(), allocatable("2", "9"));
+        let huge = "9223372036854775";
+        for (name, cpu) in [("a", "1500m"), ("b", huge), ("c", huge)] {
+            let (key, pod, item) = pod(name, name, cpu, "Running");
+            pods.insert(item);
+            ledger.record(&key, &pod);
+        }
+        let (key, new, _) = pod("d", "d", "1", "");
+        assert!(ledger.accept(&key, &new, &node, &pods).is_err());
+        ledger.release(&ObjectKey::new("n", "b"));
+        ledger.release(&ObjectKey::new("n", "c"));
+        let refused = ledger.accept(&key, &new, &node, &pods).map_err(|it| it.message());
+        let expect =
+            "Node didn't have enough resource: cpu, requested: 1000, used: 1500, capacity: 2000";
+        assert_eq!(refused, Err(expect.to_owned()));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::pod_files;
 use crate::pod_lifecycle::{PodLifecycle, Progress};
 use crate::pod_plan::PodPlan;
 use crate::pod_resize;
+use crate::pod_status_size as status_size;
 use crate::pod_view::{PodCondition, PodStatus, PodView};
 use crate::requests;
 use crate::stages::{StageOutcome, StagedKind, Stages};
@@ -83,6 +84,15 @@ pub(crate) async fn reconcile(request: Request, cx: Arc<PodContext>) -> Result<A
         return Ok(later);
     }
     cx.advance(&request, &pod, &node).await
+}
+
+/// The result of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Written {
+    /// The server has the status, or another event is under way.
+    Done,
+    /// The server refuses an object of this size.
+    TooLarge,
 }
 
 impl PodContext {
@@ -165,7 +175,10 @@ impl PodContext {
                 self.addresses.assign(request)
             };
         }
-        self.write(pod, &status).await?;
+        status_size::shorten_messages(&mut status);
+        if self.write(pod, &status).await? == Written::TooLarge {
+            return self.reject(pod, status_size::too_large(pod)).await;
+        }
         if pod.status.start_time.is_none() {
             // Once for each pod.
             self.events.report_wrong_annotations(pod);
@@ -195,7 +208,12 @@ impl PodContext {
             observed_generation: pod.metadata.generation,
             ..pod.status.clone()
         };
-        self.write(pod, &status).await?;
+        if self.write(pod, &status).await? == Written::TooLarge {
+            // Nothing fits until the pod changes.
+            return Err(Failure::permanent(
+                "the pod is so large that its status cannot be written",
+            ));
+        }
         self.events.report_rejection(pod, &reason, &message);
         Ok(Action::Done)
     }
@@ -207,6 +225,7 @@ impl PodContext {
             match PodLifecycle::new(pod, &plan, self.clock.now()).terminate() {
                 Ok(status) => {
                     pod_files::add(pod, &plan, &status, &self.node_files, self.clock.now());
+                    // A pod whose last status is too large is removed without it.
                     self.write(pod, &status).await?;
                     self.events.report_stop(pod);
                 }
@@ -221,15 +240,19 @@ impl PodContext {
         Ok(Action::Done)
     }
 
-    async fn write(&self, pod: &PodView, status: &PodStatus) -> Result<(), Failure> {
+    async fn write(&self, pod: &PodView, status: &PodStatus) -> Result<Written, Failure> {
         let changes = changes(&pod.status, status);
         if changes.is_empty() {
-            return Ok(());
+            return Ok(Written::Done);
         }
         let path = format!("{}/status", pod.path());
         let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": changes});
         let patched = requests::patch(&self.client, &path, requests::STRATEGIC_MERGE, &patch).await;
-        Ok(requests::unless_outdated(patched)?)
+        if patched.as_ref().is_err_and(|error| requests::has_code(error, 413)) {
+            return Ok(Written::TooLarge);
+        }
+        requests::unless_outdated(patched)?;
+        Ok(Written::Done)
     }
 }
 

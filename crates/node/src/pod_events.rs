@@ -25,6 +25,9 @@ const PER_SECOND: u64 = 50;
 /// The largest number of starts that one change of a status tells.
 const MAX_STARTS: u32 = 2;
 
+/// The number of containers of a pod that cannot start about which events are recorded at once.
+const MAX_REPORTED: usize = 20;
+
 /// See the [module documentation](self).
 pub(crate) struct PodEvents {
     recorder: Recorder,
@@ -164,13 +167,13 @@ impl PodEvents {
         self.record(pod, None, EventType::Warning, reason, message);
     }
 
-    /// Records what a pod cannot start without.
+    /// Records what a pod cannot start without, for its first containers.
     pub(crate) fn report_missing(&self, pod: &PodView, missing: &Missing) {
         if let Some((volume, why)) = &missing.volume {
             let message = format!("MountVolume.SetUp failed for volume {volume:?} : {why}");
             self.record(pod, None, EventType::Warning, "FailedMount", &message);
         }
-        for (name, why) in &missing.containers {
+        for (name, why) in missing.containers.iter().take(MAX_REPORTED) {
             let is_init = pod.spec.init_containers.iter().any(|it| it.name == *name);
             let field = if is_init { "initContainers" } else { "containers" };
             let (container, message) = (Some((field, name.as_str())), format!("Error: {why}"));

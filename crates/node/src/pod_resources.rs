@@ -72,18 +72,25 @@ impl Amounts {
         self.0.keys().map(String::as_str)
     }
 
-    /// Subtracts amounts that were added before.
+    /// Subtracts amounts that were added before. The sum must not be [saturated](Self::is_saturated).
     pub(crate) fn subtract(&mut self, other: &Self) {
         for (name, amount) in &other.0 {
-            *self.0.entry(name.clone()).or_default() -= amount;
+            let own = self.0.entry(name.clone()).or_default();
+            *own = own.saturating_sub(*amount);
         }
     }
 
-    /// Adds other amounts.
+    /// Adds other amounts. A sum beyond the range is the largest amount, which no node has.
     pub(crate) fn add(&mut self, other: &Self) {
         for (name, amount) in &other.0 {
-            *self.0.entry(name.clone()).or_default() += amount;
+            let own = self.0.entry(name.clone()).or_default();
+            *own = own.saturating_add(*amount);
         }
+    }
+
+    /// Whether an amount may be smaller than the sum of what was added.
+    pub(crate) fn is_saturated(&self) -> bool {
+        self.0.values().any(|amount| *amount == i64::MAX)
     }
 
     /// Raises each amount to the other one, if that is larger.
@@ -171,6 +178,8 @@ mod tests {
         check(&[sidecar("1"), container("3")], 4000);
         check(&[container("3"), sidecar("1")], 3000);
         assert_eq!(cpu(&json!({"containers": [{"name": "c"}]})), None);
+        let huge = container("9223372036854775");
+        assert_eq!(cpu(&json!({"containers": [huge, huge, container("2")]})), Some(i64::MAX));
     }
 
     #[test]

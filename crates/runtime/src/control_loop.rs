@@ -1,6 +1,8 @@
 //! [`ControlLoop`]: the workers of a controller. Each takes a key from the queue, reconciles it, and
 //! requeues it according to the outcome.
 //!
+//! At most some of them reconcile objects of one namespace, if there is a [`NamespaceLimit`].
+//!
 //! A panic is caught, counted, and retried like a failure. The queue guarantees that a key is never
 //! reconciled by two workers at once.
 
@@ -19,6 +21,7 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use crate::event_source::EventSources;
 use crate::metrics::{DurationHistogram, reconcile_histogram};
+use crate::namespace_limit::NamespaceLimit;
 use crate::reconcile::Reconcile;
 use crate::reconcile_history::{Cause, Causes, ReconcileHistory, ReconcileOutcome, Record};
 use crate::{Action, Failure, Request};
@@ -33,6 +36,7 @@ const LONG_RECONCILE: Duration = Duration::from_micros(100);
 pub(crate) struct ControlLoop {
     pub(crate) name: String,
     pub(crate) workers: usize,
+    pub(crate) namespace_limit: Option<NamespaceLimit>,
     pub(crate) queue: WorkQueue<Request>,
     /// The times for which keys wait in the queue.
     pub(crate) latency: DurationHistogram,
@@ -112,9 +116,22 @@ impl ControlLoop {
                     if polls > 1 && control_loop.queue.metrics().depth > 0 {
                         move_to_run_queue().await;
                     }
-                    control_loop.process(job).await;
+                    control_loop.take(job).await;
                 }
             });
+        }
+    }
+
+    /// Processes a key, unless it must wait for other keys of its namespace.
+    async fn take(&self, job: Job<Request>) {
+        let Some(limit) = &self.namespace_limit else { return self.process(job).await };
+        if !limit.begin(job.key(), job.priority()) {
+            return;
+        }
+        let request = job.key().clone();
+        self.process(job).await;
+        if let Some((next, priority)) = limit.end(&request) {
+            self.queue.add_with_priority(next, priority);
         }
     }
 

@@ -9,6 +9,7 @@
 //!     .owns::<Pod>()
 //!     .watches::<Secret>(Mapper::custom(|secret| vec![Request::new(secret.namespace(), "web")]))
 //!     .workers(4)
+//!     .workers_per_namespace(2)
 //!     .reconcile(reconcile, ());
 //! # drop(controller);
 //! ```
@@ -34,6 +35,8 @@ const DEFAULT_WORKERS: usize = 2;
 pub struct Controller {
     pub(crate) name: String,
     pub(crate) workers: usize,
+    /// The number of workers for one namespace at a time.
+    pub(crate) namespace_limit: Option<usize>,
     pub(crate) queue: QueueOptions,
     pub(crate) sources: Vec<Source>,
     pub(crate) channels: Vec<mpsc::Receiver<Request>>,
@@ -90,6 +93,7 @@ impl Controller {
         ControllerBuilder {
             name: K::kind(&()).to_lowercase(),
             workers: DEFAULT_WORKERS,
+            namespace_limit: None,
             queue: QueueOptions::default(),
             sources: vec![Source::of::<K>(Mapper::itself())],
             channels: Vec::new(),
@@ -120,6 +124,7 @@ impl Controller {
 pub struct ControllerBuilder<K> {
     name: String,
     workers: usize,
+    namespace_limit: Option<usize>,
     queue: QueueOptions,
     /// Never empty.
     sources: Vec<Source>,
@@ -222,6 +227,14 @@ impl<K: Resource<DynamicType = (), Scope: 'static>> ControllerBuilder<K> {
         self
     }
 
+    /// The number of workers for the objects of one namespace at a time, at least one; without it,
+    /// all of them. A tenant whose objects take long to reconcile then delays its own objects only.
+    #[must_use]
+    pub fn workers_per_namespace(mut self, workers: usize) -> Self {
+        self.namespace_limit = Some(workers);
+        self
+    }
+
     /// The backoff and the rate limit of failed keys.
     #[must_use]
     pub fn back_off(mut self, limits: RateLimits) -> Self {
@@ -240,6 +253,7 @@ impl<K: Resource<DynamicType = (), Scope: 'static>> ControllerBuilder<K> {
         Controller {
             name: self.name,
             workers: self.workers,
+            namespace_limit: self.namespace_limit,
             queue: self.queue,
             sources: self.sources,
             channels: self.channels,

@@ -45,6 +45,7 @@ pub mod predicate;
 pub mod event_source;
 pub mod reconcile_history;
 mod changed_fields;
+mod namespace_limit;
 pub mod controller;
 mod control_loop;
 pub mod manager;

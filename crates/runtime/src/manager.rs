@@ -74,6 +74,7 @@ use crate::leader_election::Leadership;
 use crate::managed_client::{fenced, managed};
 use crate::metrics::DurationHistogram;
 use crate::metrics::requests::Requests;
+use crate::namespace_limit::NamespaceLimit;
 use crate::reconcile_history::{ReconcileHistory, Record};
 use crate::recorder::{Recorder, Reporter};
 use crate::webhook::server::ReviewMetrics;
@@ -302,6 +303,7 @@ impl Manager {
         shared.add_loop(Arc::new(ControlLoop {
             name: controller.name,
             workers: controller.workers,
+            namespace_limit: controller.namespace_limit.map(NamespaceLimit::new),
             queue,
             latency,
             work_duration,

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::uid::Uid;
 
-/// The largest number of entries.
+/// The number of entries that are remembered in any case.
 const CAPACITY: usize = 1000;
 
 /// Identifies an owner as a reference names it: by its uid and by a hash of its kind, name and namespace.
@@ -40,12 +40,13 @@ pub(super) struct AbsentOwners {
 }
 
 impl AbsentOwners {
-    pub(super) fn insert(&mut self, owner: OwnerIdentity) {
+    /// Remembers an owner, and as many others as there are owners that objects refer to.
+    pub(super) fn insert(&mut self, owner: OwnerIdentity, referenced: usize) {
         if !self.owners.insert(owner) {
             return;
         }
         self.order.push_back(owner);
-        if self.order.len() > CAPACITY
+        while self.order.len() > CAPACITY.max(referenced)
             && let Some(oldest) = self.order.pop_front()
         {
             self.owners.remove(&oldest);
@@ -74,8 +75,8 @@ mod tests {
     fn an_owner_that_is_absent_under_one_name_may_exist_under_another() {
         let (one, other) = (Uid::of("a"), Uid::of("b"));
         let mut absent = AbsentOwners::default();
-        absent.insert(OwnerIdentity::named(one, "v1", "ConfigMap", "n", "x"));
-        absent.insert(OwnerIdentity::named(other, "v1", "Node", "", "x"));
+        absent.insert(OwnerIdentity::named(one, "v1", "ConfigMap", "n", "x"), 0);
+        absent.insert(OwnerIdentity::named(other, "v1", "Node", "", "x"), 0);
         assert!(absent.contains(one, "v1", "ConfigMap", "n", "x"));
         assert!(!absent.contains(one, "v1", "ConfigMap", "m", "x"));
         assert!(!absent.contains(one, "v1", "Secret", "n", "x"));
@@ -83,11 +84,18 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_entries_are_dropped() {
+    fn the_oldest_entries_are_dropped_unless_as_many_owners_are_referenced() {
         let mut absent = AbsentOwners::default();
+        let identity = |number: usize| {
+            OwnerIdentity::named(Uid::of(&number.to_string()), "v1", "Pod", "n", "x")
+        };
+        for number in 0..CAPACITY * 3 {
+            absent.insert(identity(number), CAPACITY * 2);
+        }
+        assert_eq!(absent.owners.len(), CAPACITY * 2);
+        absent = AbsentOwners::default();
         for number in 0..=CAPACITY {
-            let uid = Uid::of(&number.to_string());
-            absent.insert(OwnerIdentity::named(uid, "v1", "Pod", "n", "x"));
+            absent.insert(identity(number), 0);
         }
         assert_eq!(absent.owners.len(), CAPACITY);
         assert!(!absent.contains(Uid::of("0"), "v1", "Pod", "n", "x"));

@@ -21,6 +21,9 @@ use node::{Dependents, KeyHasher, NamespaceHash};
 pub(super) use node::{LiveObject, Mismatch, Node, OwnerCoordinates, Phase, ResourceId};
 use runtime::ObjectKey;
 
+/// The number of owners beyond which an object [has many](Graph::has_many_owners).
+const MANY_OWNERS: usize = 8;
+
 /// A task of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Work {
@@ -91,6 +94,16 @@ impl Graph {
         self.nodes.get(&uid)
     }
 
+    /// Whether work is about an object with many owners, each of which may have to be looked up.
+    pub(super) fn has_many_owners(&self, work: Work) -> bool {
+        let has_many = |node: &Arc<Node>| node.owners.len() > MANY_OWNERS;
+        match work {
+            Work::Delete(uid) => self.nodes.get(&uid).is_some_and(has_many),
+            Work::VerifyOwner(uid) => self.dependents(uid).all(|(_, node)| has_many(node)),
+            Work::Orphan(_) => false,
+        }
+    }
+
     /// Whether no owner of a node exists, as far as that is known without a request.
     pub(super) fn are_owners_absent(&self, node: &Node) -> bool {
         !node.owners.is_empty()
@@ -151,7 +164,8 @@ impl Graph {
         effects: &mut Effects,
     ) {
         let OwnerCoordinates { api_version, kind, name, .. } = owner;
-        self.absent.insert(OwnerIdentity::named(uid, api_version, kind, namespace, name));
+        let identity = OwnerIdentity::named(uid, api_version, kind, namespace, name);
+        self.absent.insert(identity, self.dependents.len());
         if !self.is_common_name(uid, owner) {
             return;
         }
@@ -211,7 +225,7 @@ impl Graph {
         let identity = OwnerIdentity::named(uid, api_version, kind, namespace, name);
         self.remove(uid, effects);
         if self.dependents.contains_key(&uid) {
-            self.absent.insert(identity);
+            self.absent.insert(identity, self.dependents.len());
             self.queue_dependents(uid, effects);
         }
     }

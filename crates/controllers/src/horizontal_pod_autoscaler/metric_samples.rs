@@ -97,7 +97,7 @@ impl ScaledPod {
             )),
         };
         if container.is_empty() {
-            return all.map(request_of).sum();
+            return all.try_fold(0_i64, |sum, it| Ok(sum.saturating_add(request_of(it)?)));
         }
         let found = all.find(|it| it.name == container);
         found.map_or_else(
@@ -159,6 +159,10 @@ mod tests {
         .unwrap();
         assert_eq!(pod.request("cpu", ""), Ok(1105));
         assert_eq!(pod.request("cpu", "b"), Ok(1000));
+        let mut huge = pod.clone();
+        huge.spec.containers[1].resources.requests =
+            [("cpu".into(), "9223372036854776".into())].into();
+        assert_eq!(huge.request("cpu", ""), Ok(i64::MAX));
         let missing = "missing request for memory in container a of Pod p";
         assert_eq!(pod.request("memory", ""), Err(missing.to_owned()));
         assert_eq!(pod.request("cpu", "x"), Err("container x not found in Pod p".to_owned()));

@@ -1,12 +1,16 @@
-//! [`MetricsClient`]: reads the resource, custom and external metrics APIs.
+//! [`MetricsClient`]: reads the resource, custom and external metrics APIs for one decision of an
+//! autoscaler, whose metrics may need the same list many times: each is read once.
 // Upstream: podautoscaler/metrics/client.go
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::OnceCell;
 
 use super::metric_samples::{Sample, Samples, milli_value};
 use crate::api_requests;
@@ -23,8 +27,15 @@ const DEFAULT_WINDOW: Duration = Duration::from_mins(1);
 
 /// See the [module documentation](self). Errors are messages for the user.
 pub(super) struct MetricsClient {
-    pub(super) client: Client,
+    client: Client,
+    resource_metrics: Responses<List<PodMetrics>>,
+    custom_metrics: Responses<List<MetricValue>>,
+    external_metrics: Responses<List<ExternalMetricValue>>,
+    custom_version: OnceCell<Result<String, String>>,
 }
+
+/// The responses by path. Not locked while a request is sent.
+type Responses<T> = Mutex<HashMap<String, Result<Arc<T>, String>>>;
 
 #[derive(Deserialize)]
 struct List<T> {
@@ -71,6 +82,16 @@ struct ExternalMetricValue {
 }
 
 impl MetricsClient {
+    pub(super) fn new(client: Client) -> Self {
+        Self {
+            client,
+            resource_metrics: Mutex::default(),
+            custom_metrics: Mutex::default(),
+            external_metrics: Mutex::default(),
+            custom_version: OnceCell::new(),
+        }
+    }
+
     /// The usage of a resource by the selected pods, or by one of their containers.
     pub(super) async fn resource(
         &self,
@@ -83,27 +104,28 @@ impl MetricsClient {
         let path = format!(
             "/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods?labelSelector={selector}"
         );
-        let list: List<PodMetrics> =
-            self.get(&path, "pods.metrics.k8s.io").await.map_err(|error| {
-                format!("unable to fetch metrics from resource metrics API: {error}")
-            })?;
+        let list = self.get(&self.resource_metrics, &path, "pods.metrics.k8s.io").await;
+        let list = list.map_err(|error| {
+            format!("unable to fetch metrics from resource metrics API: {error}")
+        })?;
         if list.items.is_empty() {
             return Err("no metrics returned from resource metrics API".to_owned());
         }
-        let sample = |pod: PodMetrics| {
+        let sample = |pod: &PodMetrics| {
             let value = if container.is_empty() {
-                let values = pod.containers.iter().map(|it| it.usage.get(resource));
-                let total =
-                    values.map(|it| it.map(|usage| milli_value(usage))).sum::<Option<i64>>();
+                let mut values = pod.containers.iter().map(|it| it.usage.get(resource));
+                let total = values
+                    .try_fold(0_i64, |sum, usage| Some(sum.saturating_add(milli_value(usage?))));
                 total.filter(|_| !pod.containers.is_empty())?
             } else {
                 let found = pod.containers.iter().find(|it| it.name == container)?;
                 milli_value(found.usage.get(resource)?)
             };
             let timestamp = pod.timestamp.as_ref().map(to_timestamp).unwrap_or_default();
-            Some((pod.metadata.name, Sample { timestamp, window: duration(&pod.window), value }))
+            let name = pod.metadata.name.clone();
+            Some((name, Sample { timestamp, window: duration(&pod.window), value }))
         };
-        Ok(list.items.into_iter().filter_map(sample).collect())
+        Ok(list.items.iter().filter_map(sample).collect())
     }
 
     /// A custom metric of the selected pods.
@@ -121,18 +143,18 @@ impl MetricsClient {
                 metric_selector,
             )
             .await?;
-        if values.is_empty() {
+        if values.items.is_empty() {
             return Err("no metrics returned from custom metrics API".to_owned());
         }
-        let sample = |it: MetricValue| {
+        let sample = |it: &MetricValue| {
             let sample = Sample {
                 timestamp: it.timestamp.as_ref().map(to_timestamp).unwrap_or_default(),
                 window: it.window_seconds.map_or(DEFAULT_WINDOW, Duration::from_secs),
                 value: milli_value(&it.value),
             };
-            (it.described_object.name, sample)
+            (it.described_object.name.clone(), sample)
         };
-        Ok(values.into_iter().map(sample).collect())
+        Ok(values.items.iter().map(sample).collect())
     }
 
     /// A custom metric of an object.
@@ -160,7 +182,7 @@ impl MetricsClient {
             format!("namespaces/{namespace}/{resource}/{name}/{metric}")
         };
         let values = self.custom(&path, None, metric_selector).await?;
-        match values.as_slice() {
+        match values.items.as_slice() {
             [value] => Ok(milli_value(&value.value)),
             values => Err(failed(format!(
                 "the custom metrics API server returned {} results when we asked for exactly one",
@@ -182,10 +204,10 @@ impl MetricsClient {
             escaped(metric)
         );
         let resource = format!("{metric}.external.metrics.k8s.io");
-        let list: List<ExternalMetricValue> =
-            self.get(&path, &resource).await.map_err(|error| {
-                format!("unable to fetch metrics from external metrics API: {error}")
-            })?;
+        let list = self.get(&self.external_metrics, &path, &resource).await;
+        let list = list.map_err(|error| {
+            format!("unable to fetch metrics from external metrics API: {error}")
+        })?;
         if list.items.is_empty() {
             return Err("no metrics returned from external metrics API".to_owned());
         }
@@ -197,9 +219,10 @@ impl MetricsClient {
         path: &str,
         selector: Option<&LabelSelector>,
         metric_selector: &LabelSelector,
-    ) -> Result<Vec<MetricValue>, String> {
+    ) -> Result<Arc<List<MetricValue>>, String> {
         let read = async {
-            let version = self.custom_version().await?;
+            let version = self.custom_version.get_or_init(|| self.read_custom_version()).await;
+            let version = version.as_ref().map_err(String::clone)?;
             let metric_selector = encoded(&metric_selector.to_string());
             let selector = selector.map_or(String::new(), |selector| {
                 format!("labelSelector={}&", encoded(&selector.to_string()))
@@ -207,16 +230,14 @@ impl MetricsClient {
             let path = format!(
                 "/apis/custom.metrics.k8s.io/{version}/{path}?{selector}metricLabelSelector={metric_selector}"
             );
-            self.get::<List<MetricValue>>(&path, "metrics.custom.metrics.k8s.io").await
+            self.get(&self.custom_metrics, &path, "metrics.custom.metrics.k8s.io").await
         };
         let list = read.await;
-        let list = list
-            .map_err(|error| format!("unable to fetch metrics from custom metrics API: {error}"));
-        Ok(list?.items)
+        list.map_err(|error| format!("unable to fetch metrics from custom metrics API: {error}"))
     }
 
     /// The version of the custom metrics API that the server prefers.
-    async fn custom_version(&self) -> Result<String, String> {
+    async fn read_custom_version(&self) -> Result<String, String> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Group {
@@ -234,7 +255,24 @@ impl MetricsClient {
             .ok_or_else(|| "no custom metrics API (custom.metrics.k8s.io) registered".to_owned())
     }
 
-    async fn get<T: DeserializeOwned>(&self, path: &str, resource: &str) -> Result<T, String> {
+    /// The response to a request, which is sent if it was not sent before.
+    async fn get<T: DeserializeOwned>(
+        &self,
+        responses: &Responses<T>,
+        path: &str,
+        resource: &str,
+    ) -> Result<Arc<T>, String> {
+        let lock = || responses.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().get(path).cloned();
+        if let Some(known) = known {
+            return known;
+        }
+        let response = self.read(path, resource).await.map(Arc::new);
+        lock().insert(path.to_owned(), response.clone());
+        response
+    }
+
+    async fn read<T: DeserializeOwned>(&self, path: &str, resource: &str) -> Result<T, String> {
         let request =
             http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
         self.client.request(request).await.map_err(|error| match &error {

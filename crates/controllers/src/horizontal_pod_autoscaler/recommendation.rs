@@ -1,15 +1,18 @@
 //! [`Recommendation`]: the number of replicas that the metrics of an autoscaler propose, without
 //! limits.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, MetricStatus,
 };
 
 use super::metric_proposal::{MetricEvaluator, status_of};
 use super::metric_samples::{ScaledPod, milli_value};
+use super::metrics_client::MetricsClient;
 use super::replica_calculator::{ScaledWorkload, Tolerances};
 use super::status::Conditions;
-use super::{Autoscaling, DecisionError};
+use super::{Autoscaling, DecisionError, MAX_METRICS};
 use crate::scale_client::LocatedScale;
 use machinery::selector::LabelSelector;
 use runtime::Request;
@@ -38,24 +41,37 @@ impl Autoscaling {
             let event = Some(("FailedComputeMetricsReplicas", message.clone()));
             DecisionError { message, event, known: Some((current, metrics)) }
         };
+        let specs = spec.metrics.as_deref().unwrap_or_default();
+        if specs.len() > MAX_METRICS {
+            let message = format!(
+                "the autoscaler has {} metrics, and at most {MAX_METRICS} are evaluated",
+                specs.len()
+            );
+            let text = format!("the HPA was unable to compute the replica count: {message}");
+            conditions.set("ScalingActive", false, "TooManyMetrics", &text);
+            return Err(failed(message, Vec::new()));
+        }
         let selector = status.and_then(|it| it.selector.as_deref()).unwrap_or_default();
         let (selector, pods) = self
             .selected_pods(request, autoscaler, selector, conditions)
             .map_err(|message| failed(message, Vec::new()))?;
         let tolerances = tolerances(spec);
         let now = self.clock.now();
+        let metrics_client = MetricsClient::new(self.client.clone());
         let evaluator = MetricEvaluator {
-            metrics: &self.metrics,
+            metrics: &metrics_client,
             scales: &self.scales,
             namespace: request.namespace(),
             selector: &selector,
             workload: ScaledWorkload { current_replicas: current, tolerances, pods: &pods, now },
             status_replicas: status.map_or(0, |it| it.replicas),
         };
-        let specs = spec.metrics.as_deref().unwrap_or_default();
         let (mut best, mut metrics) = (None, Vec::with_capacity(specs.len()));
         let (mut first_failure, mut failures) = (None, 0);
         for spec in specs {
+            if !self.exists(request, autoscaler) {
+                return Err(DecisionError::default());
+            }
             match evaluator.evaluate(spec).await {
                 Ok(proposal) => {
                     metrics.push(proposal.status);
@@ -95,6 +111,23 @@ impl Autoscaling {
         }
     }
 
+    /// Sets the selector of an autoscaler, and returns those of the others in its namespace.
+    fn set_selector(
+        &self,
+        request: &Request,
+        selector: &Arc<LabelSelector>,
+    ) -> Vec<(Request, Arc<LabelSelector>)> {
+        let mut states = self.states();
+        states.entry(request.clone()).or_default().selector = Some(Arc::clone(selector));
+        let in_namespace = states
+            .range(Request::new(request.namespace(), "")..)
+            .take_while(|(key, _)| key.namespace() == request.namespace());
+        let others = in_namespace.filter(|(key, _)| *key != request);
+        others
+            .filter_map(|(key, it)| Some((key.clone(), Arc::clone(it.selector.as_ref()?))))
+            .collect()
+    }
+
     /// The selected pods of the target, which no other autoscaler may select.
     fn selected_pods(
         &self,
@@ -102,7 +135,7 @@ impl Autoscaling {
         autoscaler: &HorizontalPodAutoscaler,
         text: &str,
         conditions: &mut Conditions,
-    ) -> Result<(LabelSelector, Vec<ScaledPod>), String> {
+    ) -> Result<(Arc<LabelSelector>, Vec<ScaledPod>), String> {
         let warn = |reason, message: &str| {
             self.recorder.record(autoscaler, EventType::Warning, reason, message);
         };
@@ -120,17 +153,15 @@ impl Autoscaling {
             conditions.set("ScalingActive", false, "InvalidSelector", &message);
             message
         })?;
+        let selector = Arc::new(selector);
         let pods = self.pods.select(Some(request.namespace()), &selector).objects;
-        let mut states = self.states();
-        states.entry(request.clone()).or_default().selector = Some(selector.clone());
         let selects = |selector: &LabelSelector, pod: &ScaledPod| {
             selector.matches(|key| pod.metadata.labels.get(key).map(String::as_str))
         };
-        let other = states.iter().find(|(key, state)| {
-            *key != request
-                && key.namespace() == request.namespace()
-                && state.selector.as_ref().is_some_and(|it| pods.iter().any(|pod| selects(it, pod)))
-        });
+        // Compared without the lock, which the autoscalers of other namespaces need.
+        let others = self.set_selector(request, &selector);
+        let other =
+            others.iter().find(|(_, selector)| pods.iter().any(|pod| selects(selector, pod)));
         if let Some((other, _)) = other {
             let key = |key: &Request| format!("{{{} {}}}", key.name(), key.namespace());
             let message = format!(
@@ -138,7 +169,6 @@ impl Autoscaling {
                 key(request.min(other)),
                 key(request.max(other))
             );
-            drop(states);
             warn("AmbiguousSelector", &message);
             conditions.set("ScalingActive", false, "AmbiguousSelector", &message);
             return Err(message);

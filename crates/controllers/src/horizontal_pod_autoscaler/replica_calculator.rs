@@ -89,7 +89,10 @@ impl ScaledWorkload<'_> {
         let (ratio, utilization, usage) = ratio_of(&samples)?;
         // Pods without a metric use all of their request if that prevents a scale-down.
         let fallback = i64::from(target.max(100));
-        let at_most = |pod: &str| requests.get(pod).copied().unwrap_or_default() * fallback / 100;
+        let at_most = |pod: &str| {
+            let request = requests.get(pod).copied().unwrap_or_default();
+            clamped(i128::from(request) * i128::from(fallback) / 100)
+        };
         let new_ratio = |samples: &Samples| ratio_of(samples).map(|(ratio, ..)| ratio);
         let replicas = self.replicas(samples, &groups, ratio, &at_most, &new_ratio)?;
         Ok(Proposal { replicas, usage, utilization: Some(utilization) })
@@ -244,8 +247,13 @@ fn is_unready(pod: &ScaledPod, sample: &Sample, now: Timestamp) -> bool {
 
 /// The average of the metrics of all pods.
 fn average(samples: &Samples) -> i64 {
-    let total: i64 = samples.values().map(|sample| sample.value).sum();
-    total / i64::try_from(samples.len()).unwrap_or(i64::MAX).max(1)
+    let total: i128 = samples.values().map(|sample| i128::from(sample.value)).sum();
+    clamped(total / samples.len().max(1) as i128)
+}
+
+/// The nearest number in the range.
+fn clamped(value: i128) -> i64 {
+    i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
 
 /// The ratio of the utilization and its target, the utilization in percent, and the average usage.
@@ -254,18 +262,18 @@ fn utilization(
     requests: &std::collections::BTreeMap<&str, i64>,
     target: i32,
 ) -> Result<(f64, i32, i64), String> {
-    let (mut used, mut requested, mut count) = (0_i64, 0_i64, 0_i64);
+    let (mut used, mut requested, mut count) = (0_i128, 0_i128, 0_i128);
     for (pod, sample) in samples {
         let Some(request) = requests.get(pod.as_str()) else { continue };
-        used = used.saturating_add(sample.value);
-        requested = requested.saturating_add(*request);
+        used += i128::from(sample.value);
+        requested += i128::from(*request);
         count += 1;
     }
     if requested == 0 {
         return Err("no metrics returned matched known pods".to_owned());
     }
-    let percent = i32::try_from(used.saturating_mul(100) / requested).unwrap_or(i32::MAX);
-    Ok((f64::from(percent) / f64::from(target), percent, used / count))
+    let percent = i32::try_from(used * 100 / requested).unwrap_or(i32::MAX);
+    Ok((f64::from(percent) / f64::from(target), percent, clamped(used / count)))
 }
 
 #[cfg(test)]

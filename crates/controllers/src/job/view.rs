@@ -294,7 +294,7 @@ impl JobPod {
     pub(super) fn restarts(&self) -> usize {
         let status = &self.status;
         let containers = status.container_statuses.iter().chain(&status.init_container_statuses);
-        containers.map(|container| container.restart_count).sum()
+        containers.map(|container| container.restart_count).fold(0, usize::saturating_add)
     }
 }
 

@@ -3,7 +3,8 @@
 //! A running container uses what the annotations of its pod say, which are those of KWOK:
 //! `kwok.x-k8s.io/usage-cpu` and `kwok.x-k8s.io/usage-memory`. They can be changed at any time, so a
 //! test or a script can feed the metrics. Without them, a container uses a tenth of its CPU request
-//! and half of its memory request; without requests 1m and 1Mi. A node uses what its pods use.
+//! and half of its memory request; without requests 1m and 1Mi. A node uses what its pods use, and at most
+//! what it has. As with metrics-server, a node that is not ready has no metrics.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -69,11 +70,47 @@ struct MeasuredStatus {
     phase: String,
 }
 
-/// The metadata of a node.
+/// The parts of a node that determine its usage.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct MeasuredNode {
     metadata: Metadata,
+    status: MeasuredNodeStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct MeasuredNodeStatus {
+    capacity: BTreeMap<String, String>,
+    conditions: Vec<NodeCondition>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NodeCondition {
+    #[serde(rename = "type")]
+    type_: String,
+    status: String,
+}
+
+impl MeasuredNode {
+    /// Whether there is somebody who measures the node.
+    fn is_measured(&self) -> bool {
+        self.status.conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True")
+    }
+
+    fn metrics(&self, pods: &Usage, timestamp: &Value) -> Value {
+        let capacity = |name| Quantity::parse(self.status.capacity.get(name)?).ok();
+        let usage = Usage {
+            cpu: capacity("cpu").map_or(pods.cpu, |it| pods.cpu.min(it.milli_value())),
+            memory: capacity("memory").map_or(pods.memory, |it| pods.memory.min(it.value())),
+        };
+        json!({
+            "kind": "NodeMetrics", "apiVersion": "metrics.k8s.io/v1beta1",
+            "metadata": metadata(&self.metadata, timestamp),
+            "timestamp": timestamp, "window": WINDOW, "usage": usage.json(),
+        })
+    }
 }
 
 /// CPU and memory that are used.
@@ -185,30 +222,24 @@ impl UsageSource {
         }
         let timestamp = self.timestamp();
         let nodes = self.nodes.select(None, selector).objects;
-        let metrics = nodes.iter().map(|node| {
+        let measured = nodes.iter().filter(|node| node.is_measured());
+        let metrics = measured.map(|node| {
             let usage = usage.get(&node.metadata.name).cloned().unwrap_or_default();
-            node_metrics(node, &usage, &timestamp)
+            node.metrics(&usage, &timestamp)
         });
         metrics.collect()
     }
 
     /// The metrics of a node.
     pub(super) fn node(&self, name: &str) -> Option<Value> {
-        let node = self.nodes.get("", name).ok().flatten()?;
+        let node = self.nodes.get("", name).ok().flatten();
+        let node = node.filter(MeasuredNode::is_measured)?;
         let mut usage = Usage::default();
         for pod in self.running_pods().filter(|pod| pod.spec.node_name == name) {
             usage.add(&pod.total());
         }
-        Some(node_metrics(&node, &usage, &self.timestamp()))
+        Some(node.metrics(&usage, &self.timestamp()))
     }
-}
-
-fn node_metrics(node: &MeasuredNode, usage: &Usage, timestamp: &Value) -> Value {
-    json!({
-        "kind": "NodeMetrics", "apiVersion": "metrics.k8s.io/v1beta1",
-        "metadata": metadata(&node.metadata, timestamp),
-        "timestamp": timestamp, "window": WINDOW, "usage": usage.json(),
-    })
 }
 
 fn metadata(metadata: &Metadata, timestamp: &Value) -> Value {
@@ -242,5 +273,16 @@ mod tests {
         check(&json!({}), &json!({"cpu": "1", "memory": "64Mi"}), "100m", "32768Ki");
         check(&json!({}), &json!({}), "1m", "1024Ki");
         check(&json!({CPU_ANNOTATION: "much"}), &json!({}), "1m", "1024Ki");
+    }
+
+    #[test]
+    fn a_node_uses_at_most_what_it_has() {
+        let capacity = json!({"cpu": "4", "memory": "8Gi"});
+        let node = json!({"metadata": {"name": "n"}, "status": {"capacity": capacity}});
+        let node: MeasuredNode = serde_json::from_value(node).unwrap();
+        let usage =
+            |cpu, memory| node.metrics(&Usage { cpu, memory }, &Value::Null)["usage"].clone();
+        assert_eq!(usage(1500, 1 << 20), json!({"cpu": "1500m", "memory": "1024Ki"}));
+        assert_eq!(usage(i64::MAX, i64::MAX), json!({"cpu": "4", "memory": "8388608Ki"}));
     }
 }

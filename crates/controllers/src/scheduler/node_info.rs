@@ -176,22 +176,39 @@ impl NodeInfo {
 
     /// Adds a pod to the sums.
     pub(crate) fn add_pod(&mut self, pod: Arc<PodInfo>) {
-        self.requested.add(&pod.traits.requests);
-        self.non_zero_requested.0 += pod.traits.non_zero_requests.0;
-        self.non_zero_requested.1 += pod.traits.non_zero_requests.1;
+        self.add_requests(&pod);
         for port in &pod.traits.host_ports {
             *self.ports.entry(port.clone()).or_default() += 1;
         }
         self.pods.push(pod);
     }
 
+    fn add_requests(&mut self, pod: &PodInfo) {
+        self.requested.add(&pod.traits.requests);
+        let (sum, added) = (self.non_zero_requested, pod.traits.non_zero_requests);
+        self.non_zero_requested = (sum.0.saturating_add(added.0), sum.1.saturating_add(added.1));
+    }
+
+    fn subtract_requests(&mut self, pod: &PodInfo) {
+        let sum = self.non_zero_requested;
+        if self.requested.is_saturated() || sum.0 == i64::MAX || sum.1 == i64::MAX {
+            // The sums are too small to be subtracted from.
+            (self.requested, self.non_zero_requested) = (Resources::default(), (0, 0));
+            for pod in self.pods.clone() {
+                self.add_requests(&pod);
+            }
+            return;
+        }
+        self.requested.subtract(&pod.traits.requests);
+        let removed = pod.traits.non_zero_requests;
+        self.non_zero_requested = (sum.0 - removed.0, sum.1 - removed.1);
+    }
+
     /// Removes a pod from the sums. Returns false if it is not there.
     pub(crate) fn remove_pod(&mut self, uid: &str) -> bool {
         let Some(index) = self.pods.iter().position(|pod| *pod.uid == *uid) else { return false };
         let pod = self.pods.swap_remove(index);
-        self.requested.subtract(&pod.traits.requests);
-        self.non_zero_requested.0 -= pod.traits.non_zero_requests.0;
-        self.non_zero_requested.1 -= pod.traits.non_zero_requests.1;
+        self.subtract_requests(&pod);
         for port in &pod.traits.host_ports {
             if let Some(users) = self.ports.get_mut(port) {
                 *users -= 1;

@@ -43,24 +43,32 @@ impl Resources {
         resources
     }
 
-    /// Adds other amounts.
+    /// Adds other amounts. A sum beyond the range is the largest amount, which no node has.
     pub(crate) fn add(&mut self, other: &Self) {
-        self.milli_cpu += other.milli_cpu;
-        self.memory += other.memory;
-        self.ephemeral_storage += other.ephemeral_storage;
+        self.combine(other, i64::saturating_add);
+    }
+
+    /// Subtracts other amounts, which were added before. The sum must not be [saturated](Self::is_saturated).
+    pub(crate) fn subtract(&mut self, other: &Self) {
+        self.combine(other, i64::saturating_sub);
+    }
+
+    fn combine(&mut self, other: &Self, operation: impl Fn(i64, i64) -> i64) {
+        self.milli_cpu = operation(self.milli_cpu, other.milli_cpu);
+        self.memory = operation(self.memory, other.memory);
+        self.ephemeral_storage = operation(self.ephemeral_storage, other.ephemeral_storage);
         for (name, amount) in &other.scalar {
-            *self.scalar.entry(name.clone()).or_default() += amount;
+            let own = self.scalar.entry(name.clone()).or_default();
+            *own = operation(*own, *amount);
         }
     }
 
-    /// Subtracts other amounts, which were added before.
-    pub(crate) fn subtract(&mut self, other: &Self) {
-        self.milli_cpu -= other.milli_cpu;
-        self.memory -= other.memory;
-        self.ephemeral_storage -= other.ephemeral_storage;
-        for (name, amount) in &other.scalar {
-            *self.scalar.entry(name.clone()).or_default() -= amount;
-        }
+    /// Whether an amount may be smaller than the sum of what was added.
+    pub(crate) fn is_saturated(&self) -> bool {
+        let mut amounts = [self.milli_cpu, self.memory, self.ephemeral_storage]
+            .into_iter()
+            .chain(self.scalar.values().copied());
+        amounts.any(|amount| amount == i64::MAX)
     }
 
     /// The amount of one resource, which may be absent.
@@ -199,6 +207,13 @@ mod tests {
         assert_eq!(total(&["cpu=1"], &["* cpu=1", "cpu=3"], "", "").0, 4000);
         assert_eq!(total(&["cpu=1"], &["cpu=3", "* cpu=1"], "", "").0, 3000);
         assert_eq!(total(&["cpu=1"], &["* cpu=1"], "", "cpu=250m").0, 2250);
+    }
+
+    #[test]
+    fn requests_beyond_the_range_are_the_largest_amount() {
+        let huge = "cpu=9223372036854775";
+        assert_eq!(total(&[huge, huge, "cpu=2"], &[], "", "").0, i64::MAX);
+        assert_eq!(total(&["cpu=1"], &[&format!("* {huge}"), huge], "", "cpu=2").0, i64::MAX);
     }
 
     #[test]

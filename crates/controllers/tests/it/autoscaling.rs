@@ -240,7 +240,11 @@ async fn metrics_are_served_as_by_metrics_server() {
     let plane = start().await;
     create_pod(&plane, "a", "250m").await;
     create_pod(&plane, "b", "1").await;
-    plane.create("/api/v1/nodes", &json!({"metadata": {"name": "n"}})).await;
+    for (name, is_ready) in [("unmeasured", "False"), ("n", "True")] {
+        plane.create("/api/v1/nodes", &json!({"metadata": {"name": name}})).await;
+        let ready = json!({"status": {"conditions": [{"type": "Ready", "status": is_ready}]}});
+        plane.merge(&format!("/api/v1/nodes/{name}/status"), &ready).await;
+    }
     let path = format!("{METRICS}/namespaces/default/pods/a");
     let pod = plane.until(&path, |code, _| code == 200).await;
     assert_eq!(
@@ -260,6 +264,10 @@ async fn metrics_are_served_as_by_metrics_server() {
     let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
     let table = plane.get_as(&format!("{METRICS}/nodes"), table).await.value();
     assert_eq!(table["rows"][0]["cells"], json!(["n", "1250m", "64Mi", "15s"]));
+
+    // As with metrics-server, there is no entry for a node that nobody measures.
+    assert_eq!(table["rows"].as_array().unwrap().len(), 1);
+    assert_eq!(plane.get(&format!("{METRICS}/nodes/unmeasured")).await.0, 404);
     plane.stop().await;
 }
 

@@ -1,5 +1,6 @@
 //! The autoscaler with custom and external metrics, which a function of the test serves.
 
+use std::future;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -8,7 +9,9 @@ use serde_json::{Value, json};
 use crate::plane::Plane;
 use testenv::TestEnv;
 
-const AUTOSCALERS: &str = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
+pub(crate) const SET: &str = "/apis/apps/v1/namespaces/default/replicasets/web";
+pub(crate) const AUTOSCALERS: &str =
+    "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
 
 /// The response of the metrics server of the test.
 fn metrics(path: &str) -> Value {
@@ -33,11 +36,22 @@ fn metrics(path: &str) -> Value {
 }
 
 async fn start() -> Plane {
+    start_after(|_| future::ready(())).await
+}
+
+/// A plane whose metrics server responds when the future of the path has ended.
+pub(crate) async fn start_after<F: Future<Output = ()> + Send + 'static>(
+    before: impl Fn(String) -> F + Send + Sync + 'static,
+) -> Plane {
     let builder = TestEnv::builder().config(|config| {
         let service =
-            |request: http::Request<bytes::Bytes>| -> Pin<Box<dyn Future<Output = _> + Send>> {
+            move |request: http::Request<bytes::Bytes>| -> Pin<Box<dyn Future<Output = _> + Send>> {
                 let body = metrics(request.uri().path()).to_string();
-                Box::pin(async move { http::Response::new(bytes::Bytes::from(body)) })
+                let before = before(request.uri().path().to_owned());
+                Box::pin(async move {
+                    before.await;
+                    http::Response::new(bytes::Bytes::from(body))
+                })
             };
         config.in_process_services.add("default", "metrics", Arc::new(service));
     });
@@ -67,21 +81,36 @@ async fn start() -> Plane {
     plane
 }
 
-/// Checks the replicas that an autoscaler with this metric sets, from 2, and the metric in its
-/// status.
-async fn check(metric: Value, replicas: i32, current: Value, reason: &str) {
-    let plane = start().await;
+/// Creates the ReplicaSet `web` of two pods.
+pub(crate) async fn create_replica_set(plane: &Plane) {
     let template = json!({"metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let set = json!({"metadata": {"name": "web"}, "spec": {"replicas": 2,
         "selector": {"matchLabels": {"app": "web"}}, "template": template}});
     plane.create("/apis/apps/v1/namespaces/default/replicasets", &set).await;
-    let path = "/apis/apps/v1/namespaces/default/replicasets/web";
-    plane.merge(&format!("{path}/status"), &json!({"status": {"replicas": 2}})).await;
-    let spec = json!({"maxReplicas": 9, "metrics": [metric],
-        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web"}});
-    plane.create(AUTOSCALERS, &json!({"metadata": {"name": "web"}, "spec": spec})).await;
-    plane.until(path, |_, it| it["spec"]["replicas"] == replicas).await;
+    plane.merge(&format!("{SET}/status"), &json!({"status": {"replicas": 2}})).await;
+}
+
+/// Creates an autoscaler of a ReplicaSet of the same name.
+pub(crate) async fn create_autoscaler(
+    plane: &Plane,
+    namespace: &str,
+    name: &str,
+    metrics: &[Value],
+) {
+    let spec = json!({"maxReplicas": 9, "metrics": metrics,
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name}});
+    let path = AUTOSCALERS.replace("default", namespace);
+    plane.create(&path, &json!({"metadata": {"name": name}, "spec": spec})).await;
+}
+
+/// Checks the replicas that an autoscaler with this metric sets, from 2, and the metric in its
+/// status.
+async fn check(metric: Value, replicas: i32, current: Value, reason: &str) {
+    let plane = start().await;
+    create_replica_set(&plane).await;
+    create_autoscaler(&plane, "default", "web", &[metric]).await;
+    plane.until(SET, |_, it| it["spec"]["replicas"] == replicas).await;
     let is_written = |_: u16, it: &Value| it["status"]["desiredReplicas"] == replicas;
     let autoscaler = plane.until(&format!("{AUTOSCALERS}/web"), is_written).await;
     let status = &autoscaler["status"]["currentMetrics"][0];

@@ -260,6 +260,32 @@ async fn an_owner_that_never_existed_is_no_owner() {
 }
 
 #[tokio::test]
+async fn an_object_with_many_invented_owners_does_not_stop_the_collection_of_others() {
+    let mut plane = start().await;
+    let connect = interception::connect(&plane, |request| {
+        match request.uri().path().starts_with(&format!("{MAPS}/invented-")) {
+            true => Interception::Unanswered,
+            false => Interception::None,
+        }
+    });
+    plane.restart_with(connect).await;
+    let invented = |number: u32| {
+        let uid = format!("11111111-2222-4333-8444-{number:012}");
+        json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": format!("invented-{number}"), "uid": uid}})
+    };
+    let owners: Vec<Value> = (0..100).map(invented).collect();
+    create(&plane, SECRETS, "of-many", &owners.iter().collect::<Vec<_>>()).await;
+    settle(&plane, &[SECRETS]).await;
+    let owner = create(&plane, MAPS, "owner", &[]).await;
+    create(&plane, SECRETS, "child", &[&owner]).await;
+    settle(&plane, &[SECRETS, MAPS]).await;
+    delete(&plane, &format!("{MAPS}/owner"), "Background").await;
+    until_gone(&plane, &format!("{SECRETS}/child")).await;
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn a_dependent_with_several_owners_loses_one_after_the_other() {
     let plane = start().await;
     plane.install_crd(&boat_crd()).await;

@@ -1,16 +1,17 @@
 //! Jobs.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
-use http::{Method, Request};
+use http::{Method, Request, StatusCode};
 
 use crate::interception::{self, Interception};
 use crate::objects::{PODS, names};
 use crate::plane::Plane;
 use machinery::{Value, json};
+use runtime::reconcile_history::ReconcileOutcome;
 use testenv::Client;
 
 pub(crate) const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
@@ -272,6 +273,42 @@ async fn a_count_of_another_writer_is_not_overwritten() {
     let counted = plane.until(WORK, is_counted).await;
     assert!(!is_armed.load(Relaxed));
     assert_eq!(counted["status"]["failed"], 2);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn pods_that_are_refused_are_created_again_after_a_second() {
+    let mut plane = plane().await;
+    let creations = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&creations);
+    let connect = interception::connect(&plane, move |request| {
+        if request.method() != Method::POST || request.uri().path() != PODS {
+            return Interception::None;
+        }
+        counted.fetch_add(1, Relaxed);
+        Interception::Refused(StatusCode::FORBIDDEN)
+    });
+    plane.restart_with(connect).await;
+    let manager = plane.controllers().manager();
+    let failures = || {
+        let records = manager.records("job-controller");
+        records.iter().filter(|it| matches!(it.outcome, ReconcileOutcome::Failed(_))).count()
+    };
+    plane.create(JOBS, &job(&json!({}))).await;
+    // The first attempt writes the status, which is followed by the second one.
+    while failures() < 2 {
+        tokio::task::yield_now().await;
+    }
+    for milliseconds in [5, 10, 20, 40, 80, 160] {
+        plane.advance(Duration::from_millis(milliseconds));
+        plane.until(WORK, |_, job| job["status"]["active"].is_null()).await;
+    }
+    assert_eq!(creations.load(Relaxed), 2);
+    plane.advance(Duration::from_secs(2));
+    while failures() < 3 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(creations.load(Relaxed), 3);
     plane.stop().await;
 }
 

@@ -27,6 +27,7 @@ mod nodes;
 mod scheduling;
 mod disruption;
 mod autoscaling;
+mod autoscaling_limits;
 mod volumes;
 mod quotas;
 mod storage_migrations;

@@ -126,3 +126,46 @@ async fn a_pod_waits_for_the_objects_of_its_volumes() {
     plane.until_phase("a", "Running").await;
     plane.stop().await;
 }
+
+/// A pod with this number of containers.
+fn containers(count: usize, container: &Value) -> Value {
+    let named = (0..count).map(|number| {
+        let mut container = container.clone();
+        container["name"] = json!(format!("c{number}"));
+        container
+    });
+    json!({"containers": named.collect::<Vec<_>>()})
+}
+
+#[tokio::test]
+async fn the_status_of_many_containers_that_wait_fits() {
+    let plane = Plane::start(1, &["none"]).await;
+    let name = "s".repeat(253);
+    let container =
+        json!({"image": "i", "envFrom": [{"secretRef": {"name": name}, "prefix": "P"}]});
+    plane.create_pod("a", json!({}), containers(1300, &container)).await;
+    let reason = "CreateContainerConfigError";
+    let pod = plane.until_pod("a", |pod| waiting(pod)["reason"] == reason).await;
+    let status = &pod["status"];
+    assert_eq!(status["containerStatuses"].as_array().unwrap().len(), 1300);
+    let message = &status["containerStatuses"][1299]["state"]["waiting"]["message"];
+    assert_eq!(*message, format!("secret \"{}", "s".repeat(42)));
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_pod_whose_status_is_too_large_fails_once() {
+    let plane = Plane::start(1, &["none"]).await;
+    let container = json!({"image": "i".repeat(2000)});
+    plane.create_pod("a", json!({}), containers(300, &container)).await;
+    let pod = plane.until_phase("a", "Failed").await;
+    assert_eq!(pod["status"]["reason"], "StatusTooLarge");
+    let message =
+        "Pod was rejected: the status of its 300 containers is larger than the server accepts";
+    assert_eq!(pod["status"]["message"], message);
+    let message = message.trim_start_matches("Pod was rejected: ");
+    plane.until(EVENTS, |_, list| count(list, "a", "StatusTooLarge", message) == 1).await;
+    plane.delete(&format!("{PODS}/a")).await;
+    plane.until(&format!("{PODS}/a"), |code, _| code == 404).await;
+    plane.stop().await;
+}

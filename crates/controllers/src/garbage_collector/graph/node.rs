@@ -28,6 +28,7 @@ pub(in crate::garbage_collector) struct Node {
     pub version: Box<str>,
     /// The text of a uid that is not a UUID.
     pub uid_text: Option<Box<str>>,
+    /// In the order of their uids.
     pub owners: Box<[Owner]>,
     pub is_being_deleted: bool,
     pub has_foreground_finalizer: bool,
@@ -83,12 +84,14 @@ impl Node {
                 uid: reference.uid,
             }),
         });
+        let mut owners: Box<[Owner]> = owners.collect();
+        owners.sort_by_key(|owner| owner.uid);
         Some(Self {
             resource,
             key: object.key,
             version: object.version,
             uid_text: object.uid_text,
-            owners: owners.collect(),
+            owners,
             is_being_deleted: relations.is_being_deleted,
             has_foreground_finalizer: relations.has_foreground_finalizer,
             has_orphan_finalizer: relations.has_orphan_finalizer,
@@ -107,7 +110,8 @@ impl Node {
 
     /// The references to an owner; normally one.
     pub(super) fn owners_with(&self, uid: Uid) -> impl Iterator<Item = &Owner> {
-        self.owners.iter().filter(move |owner| owner.uid == uid)
+        let first = self.owners.partition_point(|owner| owner.uid < uid);
+        self.owners[first..].iter().take_while(move |owner| owner.uid == uid)
     }
 
     /// Whether a reference names this owner, in any version.

@@ -86,8 +86,9 @@ fn node_ports(pod: &PodTraits, node: &NodeInfo) -> Result<(), Rejection> {
 pub(crate) fn node_resources_fit(pod: &PodTraits, node: &NodeInfo) -> Result<(), Rejection> {
     let (requests, allocatable) = (&pod.requests, &node.object.allocatable);
     let used = &node.requested;
-    let has_room =
-        |request: i64, allocatable: i64, used: i64| request == 0 || request <= allocatable - used;
+    let has_room = |request: i64, allocatable: i64, used: i64| {
+        request == 0 || request <= allocatable.saturating_sub(used)
+    };
     let pods = i64::try_from(node.pods.len()).unwrap_or(i64::MAX);
     let fits = pods < node.object.allowed_pods
         && has_room(requests.milli_cpu, allocatable.milli_cpu, used.milli_cpu)
@@ -116,7 +117,7 @@ fn insufficient(pod: &PodTraits, node: &NodeInfo) -> Rejection {
         reasons.push("Too many pods".into());
     }
     let mut compare = |reason: Cow<'static, str>, request: i64, allocatable: i64, used: i64| {
-        if request > 0 && request > allocatable - used {
+        if request > 0 && request > allocatable.saturating_sub(used) {
             reasons.push(reason);
             is_unresolvable |= request > allocatable;
         }
@@ -163,6 +164,27 @@ mod tests {
 
     fn info(object: NodeObject) -> NodeInfo {
         NodeInfo::of(object)
+    }
+
+    #[test]
+    fn requests_beyond_the_range_do_not_fit() {
+        let container = |cpu: &str| format!(r#"{{"resources":{{"requests":{{"cpu":"{cpu}"}}}}}}"#);
+        let huge = container("9223372036854775");
+        let pod_spec = format!(r#"{{"containers":[{huge},{huge},{}]}}"#, container("2"));
+        let mut node = info(node("a", "cpu=1000"));
+        assert_eq!(reasons(&pod_spec, &node), "!Insufficient cpu");
+
+        // Such pods on a node, and their end, do not hide what the others request.
+        node.add_pod(Arc::new(pod("small", "cpu=999")));
+        for name in ["b", "c"] {
+            node.add_pod(Arc::new(pod(name, "cpu=9223372036854775")));
+        }
+        let two = format!(r#"{{"containers":[{}]}}"#, container("2"));
+        assert_eq!(reasons(&two, &node), "Insufficient cpu");
+        assert!(node.remove_pod("b") && node.remove_pod("c"));
+        assert_eq!(reasons(&two, &node), "Insufficient cpu");
+        assert!(node.remove_pod("small"));
+        assert_eq!((reasons(&two, &node).as_str(), node.non_zero_requested), ("fits", (0, 0)));
     }
 
     #[test]

@@ -21,9 +21,10 @@ fn least_allocated(pod: &PodTraits, node: &NodeInfo) -> i64 {
     let allocatable = &node.object.allocatable;
     let (used, requests) = (node.non_zero_requested, pod.non_zero_requests);
     let (mut sum, mut resources) = (0, 0);
-    for (requested, capacity) in
-        [(used.0 + requests.0, allocatable.milli_cpu), (used.1 + requests.1, allocatable.memory)]
-    {
+    for (requested, capacity) in [
+        (used.0.saturating_add(requests.0), allocatable.milli_cpu),
+        (used.1.saturating_add(requests.1), allocatable.memory),
+    ] {
         if capacity > 0 {
             resources += 1;
             sum += if requested > capacity { 0 } else { free_part(capacity, requested) };
@@ -56,8 +57,9 @@ fn balanced_allocation(pod: &PodTraits, node: &NodeInfo) -> i64 {
     let fraction = |requested: i64, capacity: i64| {
         (capacity > 0).then(|| (requested as f64 / capacity as f64).min(1.0))
     };
-    let cpu = fraction(used.milli_cpu + requests.milli_cpu, allocatable.milli_cpu);
-    let memory = fraction(used.memory + requests.memory, allocatable.memory);
+    let cpu = used.milli_cpu.saturating_add(requests.milli_cpu);
+    let cpu = fraction(cpu, allocatable.milli_cpu);
+    let memory = fraction(used.memory.saturating_add(requests.memory), allocatable.memory);
     let deviation = cpu.zip(memory).map_or(0.0, |(cpu, memory)| ((cpu - memory) / 2.0).abs());
     ((1.0 - deviation) * MAX_SCORE as f64) as i64
 }
