@@ -28,8 +28,8 @@ async fn create_target(plane: &Plane, namespace: &str, name: &str) {
 }
 
 fn condition(autoscaler: &Value, type_: &str) -> Value {
-    let all = autoscaler["status"]["conditions"].as_array().into_iter().flatten();
-    all.filter(|it| it["type"] == type_).cloned().next().unwrap_or_default()
+    let mut all = autoscaler["status"]["conditions"].as_array().into_iter().flatten();
+    all.find(|it| it["type"] == type_).cloned().unwrap_or_default()
 }
 
 #[tokio::test]

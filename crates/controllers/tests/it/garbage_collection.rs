@@ -263,10 +263,8 @@ async fn an_owner_that_never_existed_is_no_owner() {
 async fn an_object_with_many_invented_owners_does_not_stop_the_collection_of_others() {
     let mut plane = start().await;
     let connect = interception::connect(&plane, |request| {
-        match request.uri().path().starts_with(&format!("{MAPS}/invented-")) {
-            true => Interception::Unanswered,
-            false => Interception::None,
-        }
+        let is_invented = request.uri().path().starts_with(&format!("{MAPS}/invented-"));
+        if is_invented { Interception::Unanswered } else { Interception::None }
     });
     plane.restart_with(connect).await;
     let invented = |number: u32| {
