@@ -61,6 +61,8 @@ pub(crate) struct Plane {
     /// The authorities whose client certificates are accepted, in PEM. They are replaced when their
     /// files change.
     pub client_authorities: ArcSwap<String>,
+    /// The authorities of the proxies that authenticate users, in PEM. They are replaced as well.
+    pub proxy_authorities: ArcSwap<String>,
     /// Counts the requests of users with client certificates.
     pub client_certificates: Arc<ClientCertificateMetrics>,
     /// Limits the concurrent requests of each user.

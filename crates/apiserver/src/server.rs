@@ -390,6 +390,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
             audit,
             has_roles,
             client_authorities: ArcSwap::from_pointee(client_authorities),
+            proxy_authorities: ArcSwap::from_pointee(proxy_authorities(config)),
             client_certificates,
             request_header: config.request_header.clone(),
             root_bundle: watch::Sender::new(authority.bundle().to_owned()),
@@ -429,6 +430,12 @@ fn client_authorities(config: &Config, authority: &Authority) -> Result<String, 
         settings.check_overlap(settings.authorities.bundle(), &clients)?;
     }
     Ok(clients)
+}
+
+/// The authorities of proxies that authenticate users, in PEM.
+fn proxy_authorities(config: &Config) -> String {
+    let settings = config.request_header.as_ref();
+    settings.map_or_else(String::new, |it| it.authorities.bundle().to_owned())
 }
 
 /// The storage of a plane, whose store and cache are open.
