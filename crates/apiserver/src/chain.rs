@@ -125,7 +125,8 @@ async fn chain(
         return Ok(response::internal_error(&head.uri, "failed to store audit event"));
     };
     let account = account(&plane, &peer, &user, info)?;
-    let _charge = account.as_ref().map(|it| it.charge(STREAM_OVERHEAD));
+    let size = STREAM_OVERHEAD.max(headers::size(&head.headers));
+    let _charge = account.as_ref().map(|it| it.charge(size));
     let user = match effective_user(&plane, user, &head, info, audit).await {
         Ok(user) => user,
         Err(status) => return Ok(recorded(response::forbidden, &status, error_media_type, audit)),

@@ -53,9 +53,16 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of concurrent streams of one connection, as upstream.
 const MAX_STREAMS: u32 = 100;
 
-/// The maximum size of the head of a request over HTTP/1.1: the longest path, and as much for its
-/// headers. Memory is allocated as it arrives.
-const MAX_HEAD: usize = 128 << 10;
+/// The maximum size of the head of a request: the longest path, and as much for its headers. Memory is
+/// allocated as it arrives.
+const MAX_HEAD: u32 = 128 << 10;
+
+/// The maximum number of headers of a request. A proxy that names the user of a request sends one for
+/// each group. While it parses a head, HTTP/1.1 has 64 bytes for each of them.
+const MAX_HEADERS: u32 = 2000;
+
+/// The size that HTTP/2 adds to that of each header: RFC 9113, section 6.5.2.
+const HEADER_OVERHEAD: u32 = 32;
 
 /// The maximum size of a TLS record. Each record is encrypted in a new allocation. The allocator
 /// reuses blocks of this size while they are still in the processor's cache, but those of a full
@@ -281,11 +288,13 @@ fn protocols(streams: NewStreams, timeouts: Timeouts) -> Builder<NewStreams> {
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(timeouts.head)
-        .max_buf_size(MAX_HEAD);
+        .max_headers(MAX_HEADERS as usize)
+        .max_buf_size(MAX_HEAD as usize);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEAD + MAX_HEADERS * HEADER_OVERHEAD)
         .initial_stream_window_size(256 << 10)
         .initial_connection_window_size(1 << 20)
         .max_send_buf_size(64 << 10)
