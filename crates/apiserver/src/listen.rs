@@ -33,7 +33,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 
-use crate::auth::metrics::ClientCertificateMetrics;
+use crate::auth::metrics::TlsMetrics;
 use crate::config::Timeouts;
 use crate::flow_control::FlowControl;
 use crate::flow_control::connection::{Connection, Connections};
@@ -123,8 +123,8 @@ pub(crate) struct ListenerState {
     pub flow_control: Arc<FlowControl>,
     /// The certificates and the authorities of new connections.
     pub tls: Arc<ArcSwap<TlsConfig>>,
-    /// Counts the requests of users with client certificates.
-    pub client_certificates: Arc<ClientCertificateMetrics>,
+    /// Counts the requests of users with client certificates, and failed handshakes.
+    pub tls_metrics: Arc<TlsMetrics>,
     /// The timeouts of connections.
     pub timeouts: Timeouts,
     /// The plane's clock.
@@ -212,6 +212,7 @@ async fn connection(
     let local = stream.local_addr().ok().map(|it| it.ip());
     let handshake = Box::pin(handshake(stream, tls.acceptor(local)));
     let Ok(Some(stream)) = tokio::time::timeout(timeouts.handshake, handshake).await else {
+        listener_state.tls_metrics.handshake_errors.inc();
         return;
     };
     let certificates = stream.get_ref().1.peer_certificates();

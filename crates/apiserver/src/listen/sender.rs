@@ -16,7 +16,7 @@ use rustls::pki_types::CertificateDer;
 use super::ListenerState;
 use super::tls_config::{TlsConfig, unix_time};
 use crate::auth::authentication::x509;
-use crate::auth::metrics::ClientCertificateMetrics;
+use crate::auth::metrics::TlsMetrics;
 use crate::in_process::InProcessClient;
 use crate::in_process::handler::{Handler, Peer};
 use keel::{Clock, Timestamp};
@@ -35,7 +35,7 @@ struct PeerCertificate {
     base: Peer,
     handler: Arc<dyn Handler>,
     current: Arc<ArcSwap<TlsConfig>>,
-    metrics: Arc<ClientCertificateMetrics>,
+    metrics: Arc<TlsMetrics>,
     clock: Clock,
 }
 
@@ -73,7 +73,7 @@ impl Sender {
             base,
             handler: Arc::clone(handler),
             current: Arc::clone(&listener_state.tls),
-            metrics: Arc::clone(&listener_state.client_certificates),
+            metrics: Arc::clone(&listener_state.tls_metrics),
             clock: listener_state.clock.clone(),
         };
         Ok(Self { client, certificate: Some(certificate) })
@@ -91,7 +91,7 @@ impl Sender {
 impl PeerCertificate {
     fn client(&self) -> InProcessClient {
         let now = self.clock.now();
-        self.metrics.observe(*self.validity.end(), now);
+        self.metrics.observe_certificate(*self.validity.end(), now);
         let current = self.current.load();
         let at = position(now, &self.validity);
         let mut verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);

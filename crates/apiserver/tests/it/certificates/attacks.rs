@@ -268,6 +268,12 @@ async fn tls_1_1_is_refused() {
     assert_eq!(answer(&plane, &hello(3)).await[0], 22, "TLS 1.2: the handshake goes on");
     let [kind, .., level, description] = answer(&plane, &hello(2)).await;
     assert_eq!((kind, level, description), (21, 2, 70), "the alert protocol_version");
+    let metrics = plane.get_as("/metrics", "*/*").await;
+    let metrics = String::from_utf8(metrics.bytes.to_vec()).unwrap();
+    let failed = metrics.lines().find_map(|it| {
+        it.strip_prefix("apiserver_tls_handshake_errors_total ")?.parse::<u32>().ok()
+    });
+    assert!(failed.unwrap() >= 1);
     plane.stop().await.unwrap();
 }
 
