@@ -176,6 +176,10 @@ async fn chain(
     Ok(response)
 }
 
+/// Marks the response to a request that the server does not serve in order to protect itself.
+#[derive(Debug, Clone, Copy)]
+struct Terminated;
+
 /// The response header with the uid of the request's flow schema.
 const FLOW_SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 
@@ -292,6 +296,7 @@ impl IdentifiedRequest {
 /// Upstream: the filter `WithPriorityAndFairness` does not answer with a Status.
 fn too_many_requests(refused: TooManyRequests) -> Response<Body> {
     let mut response = response::nosniff_text(429, "Too many requests, please try again later.\n");
+    response.extensions_mut().insert(Terminated);
     response.headers_mut().insert(RETRY_AFTER, refused.retry_after.into());
     response
 }

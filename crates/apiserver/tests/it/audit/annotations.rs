@@ -126,7 +126,7 @@ async fn a_mounted_token_that_was_not_replaced_is_stale() {
 }
 
 #[tokio::test]
-async fn requests_for_deprecated_versions_are_recorded() {
+async fn requests_for_deprecated_versions_are_recorded_and_counted() {
     let plane = AuditedPlane::start("- level: Metadata").await;
     let deprecated = json!({"k8s.io/deprecated": "true"});
     plane.env.get("/api/v1/namespaces/default/endpoints").await;
@@ -148,6 +148,15 @@ async fn requests_for_deprecated_versions_are_recorded() {
     plane.env.put(name, &crd).await;
     plane.env.get(THINGS).await;
     assert_eq!(annotations(&plane, THINGS), deprecated);
+
+    let text = plane.env.get("/metrics").await.1;
+    for labels in [
+        r#"group="",removed_release="",resource="endpoints",subresource="",version="v1""#,
+        r#"group="apiextensions.k8s.io",removed_release="1.22",resource="customresourcedefinitions",subresource="",version="v1beta1""#,
+    ] {
+        let line = format!("apiserver_requested_deprecated_apis{{{labels}}} 1\n");
+        assert!(text.as_str().unwrap().contains(&line), "{line}");
+    }
 }
 
 #[tokio::test]
