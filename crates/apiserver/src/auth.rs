@@ -4,4 +4,5 @@ pub mod authentication;
 pub mod impersonation;
 pub mod authorization;
 pub(crate) mod metrics;
+pub(crate) mod attempt_metrics;
 mod answer_cache;

@@ -20,7 +20,7 @@ use crate::audit;
 use crate::audit::AuditContext;
 use crate::audit::context::Client;
 use crate::audit::policy::Level;
-use crate::auth::authentication::User;
+use crate::auth::authentication::{Notes, User};
 use crate::auth::authorization::{Attributes, Decision, forbidden};
 use crate::auth::impersonation::impersonate;
 use crate::endpoints::context::ContextParts;
@@ -44,7 +44,7 @@ use crate::request::{RequestInfo, Verb};
 use informer::shared_items::AcceptItems;
 use machinery::Status;
 use machinery::patch::apply;
-use received_request::ReceivedRequest;
+use received_request::{ReceivedRequest, RefusedRequest};
 use response_filters::ResponseFilters;
 
 /// The request chain of one plane.
@@ -65,22 +65,42 @@ async fn serve(plane: Arc<Plane>, peer: Peer, request: Request<RequestBody>) -> 
     let has_socket = peer.connection.is_some();
     let has_id = has_socket || plane.audit.is_some();
     let id = has_id.then(|| audit::id(&plane.storage.entropy, request.headers()));
+    let audit = plane.audit.as_ref().zip(id.as_ref());
+    let audit = audit.map(|(auditor, id)| AuditContext::new(auditor, id));
     let mut response = match ReceivedRequest::parse(&plane, &peer, &request) {
         Ok(received) => {
-            let audit = plane.audit.as_ref().zip(id.as_ref());
-            let audit = audit.map(|(auditor, id)| AuditContext::new(auditor, id));
             let filters = ResponseFilters::begin(&plane, &peer, &request, &received, audit.clone());
             let writes = filters.writes();
             // The future is boxed, since a future that is passed by value is copied at every call.
             let work = Box::pin(respond(plane, peer, request, received, writes, audit));
             filters.run(work).await
         }
-        Err(response) => *response,
+        Err(refused) => match audit {
+            None => refused.response,
+            Some(audit) => audited_refusal(&plane, &peer, request, *refused, &audit).await,
+        },
     };
     if let Some(id) = id.filter(|_| has_socket) {
         response.headers_mut().entry(audit::ID).or_insert(id);
     }
     response
+}
+
+/// The response to a request that is refused before authentication, which is recorded unless the
+/// request line cannot be read.
+async fn audited_refusal(
+    plane: &Plane,
+    peer: &Peer,
+    request: Request<RequestBody>,
+    refused: RefusedRequest,
+    audit: &Arc<AuditContext>,
+) -> Response<Body> {
+    let RefusedRequest { response, cause } = refused;
+    let Some((info, status)) = cause else { return response };
+    let (head, _) = request.into_parts();
+    audit.begin_refused(&info, &client(peer, &head));
+    audit.set_failure(&status);
+    audit.finish(response, false, Instant::now() + plane.timeouts.request).await
 }
 
 /// Runs the chain, discards the rest of the request body, and turns a failure into a response.
@@ -96,11 +116,13 @@ async fn respond(
     head.extensions.insert(Deadline(received.deadline));
     let error_media_type = negotiation::for_errors(&head.headers, &received.query);
     let filters = FilterState { writes, error_media_type, audit: audit.as_ref() };
-    let result = chain(plane, peer, head, &mut body, received, filters).await;
+    let mut notes = Notes::default();
+    let result = chain(plane, peer, head, &mut body, received, filters, &mut notes).await;
     request_body::discard(body).await;
-    result.unwrap_or_else(|status| {
+    let response = result.unwrap_or_else(|status| {
         recorded(response::failure, &status, error_media_type, audit.as_ref())
-    })
+    });
+    response::with_warnings(response, notes.warning_texts())
 }
 
 /// The state of a request that the response filters share with the chain.
@@ -118,15 +140,17 @@ async fn chain(
     body: &mut RequestBody,
     received: ReceivedRequest,
     filters: FilterState<'_>,
+    notes: &mut Notes,
 ) -> Result<Response<Body>, Status> {
     let FilterState { writes, error_media_type, audit } = filters;
     let info = &received.info;
-    let user = plane.authenticate(&peer, &mut head.headers, &info.path).await;
-    let Some((user, audit)) = begin_audit(audit, user, &peer, info, &head).await? else {
+    let user = plane.authenticate(&peer, &mut head.headers, &info.path, notes).await;
+    let Some((user, audit)) = begin_audit(audit, user, &peer, info, &head, notes).await? else {
         return Ok(response::internal_error(&head.uri, "failed to store audit event"));
     };
     let account = account(&plane, &peer, &user, info)?;
-    let _charge = account.as_ref().map(|it| it.charge(STREAM_OVERHEAD));
+    let size = STREAM_OVERHEAD.max(headers::size(&head.headers));
+    let _charge = account.as_ref().map(|it| it.charge(size));
     let user = match effective_user(&plane, user, &head, info, audit).await {
         Ok(user) => user,
         Err(status) => return Ok(recorded(response::forbidden, &status, error_media_type, audit)),
@@ -151,6 +175,10 @@ async fn chain(
     headers.insert(PRIORITY_LEVEL_UID, schema.level_uid.clone());
     Ok(response)
 }
+
+/// Marks the response to a request that the server does not serve in order to protect itself.
+#[derive(Debug, Clone, Copy)]
+struct Terminated;
 
 /// The response header with the uid of the request's flow schema.
 const FLOW_SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
@@ -184,7 +212,7 @@ impl IdentifiedRequest {
         let Self { user, account, schema, received, writes, error_media_type, audit } = self;
         let ReceivedRequest { info, query, deadline, started } = received;
         let attributes = Attributes::new(&user, &info);
-        let decision = plane.authorizers.decide(&attributes).await;
+        let decision = plane.authorize(&attributes).await;
         if let Some(audit) = &audit {
             audit.set_decision(&decision);
         }
@@ -271,6 +299,7 @@ impl IdentifiedRequest {
 /// Upstream: the filter `WithPriorityAndFairness` does not answer with a Status.
 fn too_many_requests(refused: TooManyRequests) -> Response<Body> {
     let mut response = response::nosniff_text(429, "Too many requests, please try again later.\n");
+    response.extensions_mut().insert(Terminated);
     response.headers_mut().insert(RETRY_AFTER, refused.retry_after.into());
     response
 }
@@ -334,6 +363,12 @@ fn recorded(
     respond(status, error_media_type)
 }
 
+/// The sender of a request, for its audit event.
+fn client<'a>(peer: &Peer, head: &'a Head) -> Client<'a> {
+    let has_certificate = peer.user.is_some() || peer.has_foreign_certificate;
+    Client { head, address: peer.address, has_certificate }
+}
+
 /// The user, and the audit context if the request is audited. None if the event of the request cannot
 /// be stored, so that the request must fail.
 async fn begin_audit<'a>(
@@ -342,20 +377,22 @@ async fn begin_audit<'a>(
     peer: &Peer,
     info: &RequestInfo,
     head: &Head,
+    notes: &Notes,
 ) -> Result<Option<(User, Option<&'a Arc<AuditContext>>)>, Status> {
     let Some(audit) = audit else { return Ok(Some((user?, None))) };
-    let has_certificate = peer.user.is_some() || peer.has_foreign_certificate;
-    let client = Client { head, address: peer.address, has_certificate };
+    let client = client(peer, head);
     let user = match user {
         Ok(user) => user,
         Err(status) => {
             audit.begin_unauthenticated(info, &client);
+            audit.annotate_all(&notes.annotations);
             return Err(status);
         }
     };
     if audit.begin(&user, info, &client).await.is_err() {
         return Ok(None);
     }
+    audit.annotate_all(&notes.annotations);
     Ok(Some((user, Some(audit).filter(|it| it.level() > Level::None))))
 }
 

@@ -33,7 +33,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 
-use crate::auth::metrics::ClientCertificateMetrics;
+use crate::auth::metrics::TlsMetrics;
 use crate::config::Timeouts;
 use crate::flow_control::FlowControl;
 use crate::flow_control::connection::{Connection, Connections};
@@ -53,9 +53,16 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of concurrent streams of one connection, as upstream.
 const MAX_STREAMS: u32 = 100;
 
-/// The maximum size of the head of a request over HTTP/1.1: the longest path, and as much for its
-/// headers. Memory is allocated as it arrives.
-const MAX_HEAD: usize = 128 << 10;
+/// The maximum size of the head of a request: the longest path, and as much for its headers. Memory is
+/// allocated as it arrives.
+const MAX_HEAD: u32 = 128 << 10;
+
+/// The maximum number of headers of a request. A proxy that names the user of a request sends one for
+/// each group. While it parses a head, HTTP/1.1 has 64 bytes for each of them.
+const MAX_HEADERS: u32 = 2000;
+
+/// The size that HTTP/2 adds to that of each header: RFC 9113, section 6.5.2.
+const HEADER_OVERHEAD: u32 = 32;
 
 /// The maximum size of a TLS record. Each record is encrypted in a new allocation. The allocator
 /// reuses blocks of this size while they are still in the processor's cache, but those of a full
@@ -116,8 +123,8 @@ pub(crate) struct ListenerState {
     pub flow_control: Arc<FlowControl>,
     /// The certificates and the authorities of new connections.
     pub tls: Arc<ArcSwap<TlsConfig>>,
-    /// Counts the requests of users with client certificates.
-    pub client_certificates: Arc<ClientCertificateMetrics>,
+    /// Counts the requests of users with client certificates, and failed handshakes.
+    pub tls_metrics: Arc<TlsMetrics>,
     /// The timeouts of connections.
     pub timeouts: Timeouts,
     /// The plane's clock.
@@ -205,6 +212,7 @@ async fn connection(
     let local = stream.local_addr().ok().map(|it| it.ip());
     let handshake = Box::pin(handshake(stream, tls.acceptor(local)));
     let Ok(Some(stream)) = tokio::time::timeout(timeouts.handshake, handshake).await else {
+        listener_state.tls_metrics.handshake_errors.inc();
         return;
     };
     let certificates = stream.get_ref().1.peer_certificates();
@@ -281,11 +289,13 @@ fn protocols(streams: NewStreams, timeouts: Timeouts) -> Builder<NewStreams> {
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(timeouts.head)
-        .max_buf_size(MAX_HEAD);
+        .max_headers(MAX_HEADERS as usize)
+        .max_buf_size(MAX_HEAD as usize);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEAD + MAX_HEADERS * HEADER_OVERHEAD)
         .initial_stream_window_size(256 << 10)
         .initial_connection_window_size(1 << 20)
         .max_send_buf_size(64 << 10)

@@ -15,6 +15,7 @@ use http::Response;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::http::body::Body;
@@ -31,6 +32,8 @@ pub(crate) struct Metrics {
     registry: Registry,
     requests: Requests,
     watch_events: Family<WatchLabels, Counter>,
+    terminations: Family<TerminationLabels, Counter>,
+    deprecated: Family<DeprecatedLabels, Gauge>,
     /// The requests and streams in progress.
     pub in_flight: InFlight,
     /// The metrics of other parts of the process.
@@ -45,6 +48,29 @@ struct WatchLabels {
     version: String,
 }
 
+/// The labels of a request that was not served. In alphabetical order, as Go's client writes them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TerminationLabels {
+    code: u16,
+    component: &'static str,
+    group: String,
+    resource: String,
+    scope: &'static str,
+    subresource: String,
+    verb: &'static str,
+    version: String,
+}
+
+/// The labels of a deprecated API.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DeprecatedLabels {
+    group: String,
+    removed_release: String,
+    resource: String,
+    subresource: String,
+    version: String,
+}
+
 impl Metrics {
     /// Registers the metrics of requests in `registry`.
     pub(crate) fn new(mut registry: Registry) -> Self {
@@ -55,8 +81,21 @@ impl Metrics {
             "Events sent to watchers, by group, version and resource",
             watch_events.clone(),
         );
+        let terminations = Family::<TerminationLabels, Counter>::default();
+        registry.register(
+            "apiserver_request_terminations_total",
+            "Requests that were not served in order to protect the server",
+            terminations.clone(),
+        );
+        let deprecated = Family::<DeprecatedLabels, Gauge>::default();
+        registry.register(
+            "apiserver_requested_deprecated_apis",
+            "Deprecated APIs that have been requested, and the release without them",
+            deprecated.clone(),
+        );
         let in_flight = InFlight::new(&mut registry);
-        Self { registry, requests, watch_events, in_flight, sources: MetricsSources::default() }
+        let sources = MetricsSources::default();
+        Self { registry, requests, watch_events, terminations, deprecated, in_flight, sources }
     }
 
     /// The count of events that are sent to watchers of a resource.
@@ -66,6 +105,35 @@ impl Metrics {
             resource: path.resource.clone(),
             version: path.version.clone(),
         })
+    }
+
+    /// Notes a request for a deprecated version of a resource, which releases from `removed_release`
+    /// on do not have; empty if that is not decided.
+    pub(crate) fn request_deprecated(&self, path: &ResourcePath, removed_release: &str) {
+        let labels = DeprecatedLabels {
+            group: path.group.clone(),
+            removed_release: removed_release.to_owned(),
+            resource: path.resource.clone(),
+            subresource: path.subresource.clone(),
+            version: path.version.clone(),
+        };
+        self.deprecated.get_or_create(&labels).set(1);
+    }
+
+    /// Counts a request that is not served in order to protect the server.
+    pub(crate) fn count_termination(&self, request: &RequestLabels, code: u16) {
+        let RequestLabels { component, scope, verb, .. } = *request;
+        let labels = TerminationLabels {
+            code,
+            component,
+            group: request.group.clone(),
+            resource: request.resource.clone(),
+            scope,
+            subresource: request.subresource.clone(),
+            verb,
+            version: request.version.clone(),
+        };
+        self.terminations.get_or_create(&labels).inc();
     }
 
     /// Counts a request with its response, the bytes of the response while they are sent, and a stream

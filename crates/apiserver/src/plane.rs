@@ -10,17 +10,19 @@ use std::sync::atomic::AtomicBool;
 use arc_swap::ArcSwap;
 use http::HeaderMap;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::admission::Admission;
 use crate::audit::Auditor;
+use crate::auth::attempt_metrics::AttemptMetrics;
 use crate::auth::authentication::remote::TokenSender;
 use crate::auth::authentication::request_header::RequestHeaderSettings;
 use crate::auth::authentication::service_account::issuer_discovery::IssuerDiscovery;
 use crate::auth::authentication::service_account::{ReferencedObject, TokenError};
-use crate::auth::authentication::{ANONYMOUS, Authenticator, Refusal, User};
-use crate::auth::authorization::Authorizers;
+use crate::auth::authentication::{ANONYMOUS, Authenticator, Notes, Refusal, User};
+use crate::auth::authorization::{Attributes, Authorizers, Decision};
 use crate::auth::impersonation::LastModes;
-use crate::auth::metrics::ClientCertificateMetrics;
+use crate::auth::metrics::TlsMetrics;
 use crate::certificates::Authority;
 use crate::config::Timeouts;
 use crate::extensions::aggregation::Aggregation;
@@ -61,8 +63,12 @@ pub(crate) struct Plane {
     /// The authorities whose client certificates are accepted, in PEM. They are replaced when their
     /// files change.
     pub client_authorities: ArcSwap<String>,
-    /// Counts the requests of users with client certificates.
-    pub client_certificates: Arc<ClientCertificateMetrics>,
+    /// The authorities of the proxies that authenticate users, in PEM. They are replaced as well.
+    pub proxy_authorities: ArcSwap<String>,
+    /// Counts the requests of users with client certificates, and failed handshakes.
+    pub tls_metrics: Arc<TlsMetrics>,
+    /// Counts the attempts of authentication and authorization.
+    pub attempts: AttemptMetrics,
     /// Limits the concurrent requests of each user.
     pub flow_control: Arc<FlowControl>,
     /// The time limits of requests and connections.
@@ -86,21 +92,44 @@ pub(crate) struct Plane {
 }
 
 impl Plane {
-    /// The user of a request for `path`. The headers of authenticating proxies are removed.
+    /// The user of a request for `path`. The headers of authenticating proxies are removed. What else
+    /// is to be said about the request is added to `notes`.
     pub(crate) async fn authenticate(
         &self,
         peer: &Peer,
         headers: &mut HeaderMap,
         path: &str,
+        notes: &mut Notes,
+    ) -> Result<User, Status> {
+        let started = Instant::now();
+        let user = self.authenticate_request(peer, headers, path, notes).await;
+        self.attempts.observe_authentication(user.as_ref().ok(), notes, started.elapsed());
+        user
+    }
+
+    /// The decision about a request.
+    pub(crate) async fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
+        let started = Instant::now();
+        let decision = self.authorizers.decide(attributes).await;
+        self.attempts.observe_authorization(&decision, started.elapsed());
+        decision
+    }
+
+    async fn authenticate_request(
+        &self,
+        peer: &Peer,
+        headers: &mut HeaderMap,
+        path: &str,
+        notes: &mut Notes,
     ) -> Result<User, Status> {
         let Some(settings) = &self.request_header else {
-            return self.authenticate_client(peer, headers, path).await;
+            return self.authenticate_client(peer, headers, path, notes).await;
         };
         let named = if peer.is_front_proxy { settings.user(headers)? } else { None };
         settings.remove_from(headers);
         match named {
             Some(user) => Ok(user),
-            None => self.authenticate_client(peer, headers, path).await,
+            None => self.authenticate_client(peer, headers, path, notes).await,
         }
     }
 
@@ -110,9 +139,10 @@ impl Plane {
         peer: &Peer,
         headers: &HeaderMap,
         path: &str,
+        notes: &mut Notes,
     ) -> Result<User, Status> {
         let authenticator = &self.authenticator;
-        let user = match self.authenticate_locally(peer, headers, path) {
+        let user = match self.authenticate_locally(peer, headers, path, notes) {
             Ok(user) => user,
             Err(Refusal::Token { token, why }) if authenticator.remote.is_some() => {
                 let audiences = authenticator.audiences();
@@ -137,12 +167,14 @@ impl Plane {
         peer: &Peer,
         headers: &'a HeaderMap,
         path: &str,
+        notes: &mut Notes,
     ) -> Result<User, Refusal<'a>> {
         let now = self.storage.clock.now().seconds();
         let lookup = |resource: &str, namespace: &str, name: &str| {
             self.find_referenced(resource, namespace, name)
         };
-        self.authenticator.authenticate(peer.user.as_deref(), headers, path, now, &lookup)
+        let peer = peer.user.as_deref();
+        self.authenticator.authenticate(peer, headers, path, now, &lookup, notes)
     }
 
     /// The user of a token in a review of `reviewer`, and those of the `requested` audiences that the
@@ -152,8 +184,9 @@ impl Plane {
         reviewer: &User,
         token: &str,
         requested: &[String],
+        notes: &mut Notes,
     ) -> Result<(User, Vec<String>), TokenError> {
-        match self.authenticate_token_locally(token, requested) {
+        match self.authenticate_token_locally(token, requested, notes) {
             Ok(found) => Ok(found),
             Err(why) => {
                 let sender = TokenSender::User(&reviewer.name);
@@ -166,12 +199,13 @@ impl Plane {
         &self,
         token: &str,
         requested: &[String],
+        notes: &mut Notes,
     ) -> Result<(User, Vec<String>), TokenError> {
         let now = self.storage.clock.now().seconds();
         let lookup = |resource: &str, namespace: &str, name: &str| {
             self.find_referenced(resource, namespace, name)
         };
-        self.authenticator.authenticate_token(token, requested, now, &lookup)
+        self.authenticator.authenticate_token(token, requested, now, &lookup, notes)
     }
 
     /// The state of an object that a token refers to, such as its pod; None if it does not exist.

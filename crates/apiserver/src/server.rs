@@ -24,11 +24,12 @@ use crate::admission;
 use crate::admission::{Admission, Plugins};
 use crate::audit;
 use crate::audit::Auditor;
+use crate::auth::attempt_metrics::AttemptMetrics;
 use crate::auth::authentication::Authenticator;
 use crate::auth::authentication::service_account::TokenSigner;
 use crate::auth::authorization::masters;
 use crate::auth::impersonation::LastModes;
-use crate::auth::metrics::ClientCertificateMetrics;
+use crate::auth::metrics::{ServiceAccountMetrics, TlsMetrics};
 use crate::cache::watch_cache::WatchCache;
 use crate::certificates;
 use crate::certificates::Authority;
@@ -357,7 +358,6 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     } = parts;
     let mut metrics = Registry::default();
     encryption.register_metrics(&mut metrics);
-    let client_certificates = Arc::new(ClientCertificateMetrics::new(&mut metrics));
     let audit = start_audit(config, &store_tasks, &mut metrics)?;
     let cache = start_cache(config, &builtin, &store, &store_tasks).await?;
     let catalog = builtin_catalog(builtin, &cache, &service_allocator, &config.entropy);
@@ -379,6 +379,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         signer,
         used_secrets,
         remote,
+        metrics: ServiceAccountMetrics::new(&mut metrics),
     };
     let chain = Arc::new_cyclic(|chain: &Weak<Chain>| {
         let loopback = LoopbackClient::new(Weak::clone(chain) as Weak<dyn Handler>);
@@ -390,7 +391,9 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
             audit,
             has_roles,
             client_authorities: ArcSwap::from_pointee(client_authorities),
-            client_certificates,
+            proxy_authorities: ArcSwap::from_pointee(proxy_authorities(config)),
+            tls_metrics: Arc::new(TlsMetrics::new(&mut metrics)),
+            attempts: AttemptMetrics::new(&mut metrics),
             request_header: config.request_header.clone(),
             root_bundle: watch::Sender::new(authority.bundle().to_owned()),
             served_bundle: watch::Sender::new(authority.bundle().to_owned()),
@@ -429,6 +432,12 @@ fn client_authorities(config: &Config, authority: &Authority) -> Result<String, 
         settings.check_overlap(settings.authorities.bundle(), &clients)?;
     }
     Ok(clients)
+}
+
+/// The authorities of proxies that authenticate users, in PEM.
+fn proxy_authorities(config: &Config) -> String {
+    let settings = config.request_header.as_ref();
+    settings.map_or_else(String::new, |it| it.authorities.bundle().to_owned())
 }
 
 /// The storage of a plane, whose store and cache are open.
@@ -550,7 +559,7 @@ fn serve(
         handler: Arc::<Chain>::clone(chain),
         flow_control: Arc::clone(&plane.flow_control),
         tls,
-        client_certificates: Arc::clone(&plane.client_certificates),
+        tls_metrics: Arc::clone(&plane.tls_metrics),
         timeouts: plane.timeouts,
         clock: plane.storage.clock.clone(),
         tasks: plane.storage.tasks.clone(),

@@ -42,6 +42,9 @@ impl<'a> Path<'a> {
     /// The whole object.
     pub const EMPTY: Path<'static> = Path { parent: None, step: Step::Root };
 
+    /// The path of errors to which upstream assigns a field without a name: it prints as `[]`.
+    pub const UNNAMED: Path<'static> = Path { parent: None, step: Step::Key("") };
+
     /// A path that begins with the field `name`.
     pub const fn root(name: &'a str) -> Self {
         Path { parent: None, step: Step::Field(name) }

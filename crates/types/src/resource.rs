@@ -78,6 +78,19 @@ pub struct Version {
     pub selectable: Arc<[Selectable]>,
 }
 
+impl Version {
+    /// The release without this version in the warning about a built-in kind, such as `1.22`; empty if
+    /// there is none, and for custom resources.
+    pub fn removed_release(&self) -> &str {
+        let warning = match &self.shape {
+            Shape::Typed(_) => self.deprecation.as_deref().unwrap_or_default(),
+            Shape::Structural(_) => "",
+        };
+        let after = warning.split_once(", unavailable in v").map_or("", |(_, it)| it);
+        after.split_once('+').map_or("", |(release, _)| release)
+    }
+}
+
 /// The schema of the objects of a version.
 #[derive(Debug, Clone)]
 pub enum Shape {

@@ -32,6 +32,7 @@ pub(crate) struct AuditContext {
 }
 
 #[derive(Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact about the request")]
 struct State {
     /// None before the policy is evaluated.
     config: Option<RequestAuditConfig>,
@@ -39,7 +40,7 @@ struct State {
     /// Whether the event that a read was received is not stored yet: it can be stored together with
     /// the next event.
     is_deferred: bool,
-    /// Whether the only event is that of the failed authentication.
+    /// Whether the only event is that of the failed authentication, or of an earlier refusal.
     is_unauthenticated: bool,
     /// Whether the response, which is a failure, is not recorded.
     has_final_status: bool,
@@ -52,6 +53,12 @@ const DECISION: Cow<'static, str> = Cow::Borrowed("authorization.k8s.io/decision
 
 /// The annotation with the reason of the decision.
 const REASON: Cow<'static, str> = Cow::Borrowed("authorization.k8s.io/reason");
+
+/// The annotation of requests for deprecated versions.
+const DEPRECATED: Cow<'static, str> = Cow::Borrowed("k8s.io/deprecated");
+
+/// The annotation with the release that does not have the version any more.
+const REMOVED_RELEASE: Cow<'static, str> = Cow::Borrowed("k8s.io/removed-release");
 
 /// The event could not be stored, and the backend demands that the request fails.
 #[derive(Debug)]
@@ -102,16 +109,21 @@ impl AuditContext {
 
     /// Evaluates the policy for a request whose authentication failed.
     pub(crate) fn begin_unauthenticated(&self, info: &RequestInfo, client: &Client<'_>) {
-        self.evaluate(&User::default(), info, client, false);
+        self.begin_refused(info, client);
         let headers = &client.head.headers;
-        let mut state = self.lock();
-        state.is_unauthenticated = true;
         // Upstream: an error in a media type that the client does not accept is not recorded.
         if !negotiation::accepts_errors(headers) {
+            let mut state = self.lock();
             let message = attempted_methods(headers, client.has_certificate);
             state.event.response_status = Some(event::status_of_unauthenticated(&message));
             state.has_final_status = true;
         }
+    }
+
+    /// Evaluates the policy for a request that is refused before its user is known.
+    pub(crate) fn begin_refused(&self, info: &RequestInfo, client: &Client<'_>) {
+        self.evaluate(&User::default(), info, client, false);
+        self.lock().is_unauthenticated = true;
     }
 
     fn evaluate(&self, user: &User, info: &RequestInfo, client: &Client<'_>, known: bool) {
@@ -151,6 +163,22 @@ impl AuditContext {
     /// Adds an annotation. The first value of a key counts.
     pub(crate) fn annotate(&self, key: &str, value: &str) {
         self.add_annotation(key.to_owned().into(), value.to_owned().into());
+    }
+
+    /// Records that the request is for a deprecated version of a resource, which releases from
+    /// `removed_release` on do not have. Upstream: endpoints/metrics `MonitorRequest`.
+    pub(crate) fn annotate_deprecated(&self, removed_release: &str) {
+        self.add_annotation(DEPRECATED, "true".into());
+        if !removed_release.is_empty() {
+            self.add_annotation(REMOVED_RELEASE, removed_release.to_owned().into());
+        }
+    }
+
+    /// Adds several annotations.
+    pub(crate) fn annotate_all(&self, annotations: &[(&'static str, String)]) {
+        for (key, value) in annotations {
+            self.add_annotation(Cow::Borrowed(key), value.clone().into());
+        }
     }
 
     fn add_annotation(&self, key: Cow<'static, str>, value: Cow<'static, str>) {

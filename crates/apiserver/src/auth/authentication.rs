@@ -9,6 +9,7 @@ mod bearer;
 pub mod client_authorities;
 pub mod remote;
 pub mod json_web_token;
+mod notes;
 pub mod oidc;
 pub mod request_header;
 pub mod service_account;
@@ -24,17 +25,19 @@ use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 use tokio::sync::mpsc;
 
+use crate::auth::metrics::ServiceAccountMetrics;
 use crate::request::is_well_escaped;
 use anonymous::Anonymous;
 use machinery::field_path::quote_list;
 use machinery::{Value, json, timestamp};
 use remote::{RemoteAuthenticators, TokenSender};
 use service_account::{
-    LegacyClaims, Lookup, ReferencedObject, TokenError, TokenSigner, UsedSecret,
+    Claims, LegacyClaims, Lookup, ReferencedObject, SecretKind, TokenError, TokenSigner, UsedSecret,
 };
 use token::TokenFile;
 
 pub(crate) use bearer::protocols_without_token;
+pub use notes::Notes;
 
 /// The name of the user of requests without credentials.
 pub const ANONYMOUS: &str = "system:anonymous";
@@ -47,6 +50,12 @@ pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// The key of the attribute that identifies the credential of a user.
 pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+
+/// The warning about a header that is otherwise ignored.
+const EXTRA_SPACE: &str = "the provided Authorization header contains extra space before the bearer token, and is ignored";
+
+/// The warning about a token in a secret that the service account lists.
+const GENERATED_SECRET: &str = "Use tokens from the TokenRequest API or manually created secret-based tokens instead of auto-generated secret-based tokens.";
 
 /// The group of nodes.
 pub const NODES: &str = "system:nodes";
@@ -143,6 +152,8 @@ pub struct Authenticator {
     pub used_secrets: mpsc::Sender<UsedSecret>,
     /// The authenticators that may wait for other servers, if there are any.
     pub remote: Option<RemoteAuthenticators>,
+    /// Counts the uses of tokens of service accounts.
+    pub(crate) metrics: ServiceAccountMetrics,
 }
 
 /// A request that the server cannot authenticate itself.
@@ -183,6 +194,7 @@ impl Authenticator {
         path: &str,
         now: i64,
         lookup: Lookup<'_>,
+        notes: &mut Notes,
     ) -> Result<User, Refusal<'a>> {
         if let Some(user) = peer {
             return Ok(user.clone());
@@ -192,13 +204,16 @@ impl Authenticator {
             token => token.map(|it| it.map(Cow::Borrowed)),
         };
         let Some(token) = bearer.map_err(|_| Refusal::Unauthorized)? else {
-            return if self.anonymous.accepts(path) {
-                Ok(User::anonymous())
-            } else {
-                Err(Refusal::Unauthorized)
-            };
+            if bearer::has_extra_space(headers) {
+                notes.warnings.push(EXTRA_SPACE);
+            }
+            if self.anonymous.accepts(path) {
+                return Ok(User::anonymous());
+            }
+            notes.has_no_credentials = true;
+            return Err(Refusal::Unauthorized);
         };
-        match self.authenticate_token(&token, self.audiences(), now, lookup) {
+        match self.authenticate_token(&token, self.audiences(), now, lookup, notes) {
             Ok((user, _)) => Ok(user),
             Err(why) => Err(Refusal::Token { token, why }),
         }
@@ -233,6 +248,7 @@ impl Authenticator {
         requested: &[String],
         now: i64,
         lookup: Lookup<'_>,
+        notes: &mut Notes,
     ) -> Result<(User, Vec<String>), TokenError> {
         if let Some(user) = self.tokens.user(token) {
             // Upstream: a static token is unknown to other audiences than the server.
@@ -245,22 +261,69 @@ impl Authenticator {
         match self.signer.verify(token) {
             Ok(claims) => {
                 let of_token = match claims.audiences.as_slice() {
-                    [] => self.audiences(),
+                    [] => {
+                        self.note_legacy(notes, claims.subject());
+                        self.audiences()
+                    }
                     audiences => audiences,
                 };
                 let audiences = common_audiences(of_token, requested)?;
                 claims.check_lifetime(now).map_err(TokenError::Invalid)?;
                 claims.validate(now, lookup).map_err(TokenError::Invalid)?;
+                self.note_staleness(notes, &claims, now);
                 Ok((claims.user(), audiences))
             }
             Err(TokenError::Unknown) => {
                 let claims = self.signer.verify_legacy(token)?;
+                self.note_legacy(notes, claims.subject());
                 let audiences = common_audiences(self.audiences(), requested)?;
-                let used = |secret: &ReferencedObject| self.report_use(&claims, secret, now);
+                let used = |secret: &ReferencedObject, kind| {
+                    self.note_secret(notes, &claims, kind);
+                    self.report_use(&claims, secret, now);
+                };
                 claims.validate(token, lookup, used).map_err(TokenError::Invalid)?;
                 Ok((claims.user(), audiences))
             }
             Err(invalid) => Err(invalid),
+        }
+    }
+
+    /// Notes the use of a token without audiences, such as those in secrets.
+    fn note_legacy(&self, notes: &mut Notes, subject: String) {
+        self.metrics.legacy.inc();
+        notes.annotate("authentication.k8s.io/legacy-token", subject);
+    }
+
+    /// Notes whether a token whose lifetime was extended should have been replaced by its client.
+    fn note_staleness(&self, notes: &mut Notes, claims: &Claims, now: i64) {
+        let Some(warn_after) = claims.warn_after.filter(|it| *it != 0) else { return };
+        if now <= warn_after {
+            return self.metrics.valid.inc();
+        }
+        self.metrics.stale.inc();
+        let (subject, seconds) = (claims.subject(), now - warn_after);
+        let text = format!("subject: {subject}, seconds after warning threshold: {seconds}");
+        notes.annotate("authentication.k8s.io/stale-token", text);
+    }
+
+    /// Notes the use of the token in a secret.
+    fn note_secret(&self, notes: &mut Notes, claims: &LegacyClaims, kind: SecretKind) {
+        let secret = claims.secret.clone();
+        match kind {
+            SecretKind::Invalidated => {
+                self.metrics.invalidated.inc();
+                let text = format!("{secret}/{}", claims.namespace);
+                notes.annotate("authentication.k8s.io/legacy-token-invalidated", text);
+            }
+            SecretKind::Generated => {
+                self.metrics.generated.inc();
+                notes.warnings.push(GENERATED_SECRET);
+                notes.annotate("authentication.k8s.io/legacy-token-autogenerated-secret", secret);
+            }
+            SecretKind::Manual => {
+                self.metrics.manual.inc();
+                notes.annotate("authentication.k8s.io/legacy-token-manual-secret", secret);
+            }
         }
     }
 

@@ -180,11 +180,70 @@ impl AuthorizationMetrics {
     }
 }
 
-/// The metrics of client certificates.
+/// The uses of tokens of service accounts.
 #[derive(Debug)]
-pub(crate) struct ClientCertificateMetrics(Histogram);
+pub(crate) struct ServiceAccountMetrics {
+    /// Tokens without audiences.
+    pub legacy: Counter,
+    /// Tokens in secrets that users have created.
+    pub manual: Counter,
+    /// Tokens in secrets that their service account lists.
+    pub generated: Counter,
+    /// Tokens in secrets that are labeled as invalid.
+    pub invalidated: Counter,
+    /// Tokens that are only valid because their lifetime was extended.
+    pub stale: Counter,
+    /// Tokens whose extended lifetime is not needed yet.
+    pub valid: Counter,
+}
 
-impl ClientCertificateMetrics {
+impl ServiceAccountMetrics {
+    /// Registers the metrics.
+    pub(crate) fn new(registry: &mut Registry) -> Self {
+        let mut counter = |name: &str, help: &str| {
+            let counter = Counter::default();
+            registry.register(format!("serviceaccount_{name}"), help, counter.clone());
+            counter
+        };
+        Self {
+            legacy: counter(
+                "legacy_tokens_total",
+                "Uses of tokens of service accounts that have no audience",
+            ),
+            manual: counter(
+                "legacy_manual_token_uses_total",
+                "Uses of tokens in secrets that users have created",
+            ),
+            generated: counter(
+                "legacy_auto_token_uses_total",
+                "Uses of tokens in secrets that their service account lists",
+            ),
+            invalidated: counter(
+                "invalid_legacy_auto_token_uses_total",
+                "Uses of tokens in secrets that are labeled as invalid",
+            ),
+            stale: counter(
+                "stale_tokens_total",
+                "Uses of bound tokens after the time at which their client should have replaced them",
+            ),
+            valid: counter(
+                "valid_tokens_total",
+                "Uses of bound tokens before the time at which their client should replace them",
+            ),
+        }
+    }
+}
+
+/// The metrics of TLS connections.
+#[derive(Debug)]
+pub(crate) struct TlsMetrics {
+    /// The remaining lifetimes of client certificates.
+    remaining: Histogram,
+    /// The handshakes that have failed.
+    pub handshake_errors: Counter,
+}
+
+impl TlsMetrics {
     /// Registers the metrics.
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let buckets = [
@@ -209,12 +268,18 @@ impl ClientCertificateMetrics {
             "Distribution of the remaining lifetime on the certificate used to authenticate a request.",
             remaining.clone(),
         );
-        Self(remaining)
+        let handshake_errors = Counter::default();
+        registry.register(
+            "apiserver_tls_handshake_errors_total",
+            "Connections whose TLS handshake has failed",
+            handshake_errors.clone(),
+        );
+        Self { remaining, handshake_errors }
     }
 
     /// Counts a request with a certificate that ends at this time.
     #[allow(clippy::cast_precision_loss, reason = "the buckets are wider")]
-    pub(crate) fn observe(&self, not_after: Timestamp, now: Timestamp) {
-        self.0.observe((not_after.seconds() - now.seconds()) as f64);
+    pub(crate) fn observe_certificate(&self, not_after: Timestamp, now: Timestamp) {
+        self.remaining.observe((not_after.seconds() - now.seconds()) as f64);
     }
 }

@@ -162,6 +162,10 @@ pub(crate) async fn resource(
     }
     let restrictions = EndpointRestrictions::of(&served.resource, parts.scope.verb);
     let accepted = negotiate(&head.headers, &parts.query, restrictions)?;
+    let requested = served.version(version);
+    if requested.deprecation.is_some() {
+        parts.plane.metrics.request_deprecated(&parts.scope.path, requested.removed_release());
+    }
     let cx = RequestContext::new(parts, accepted, served, version);
     dispatch(cx, &body).await
 }

@@ -25,22 +25,22 @@ pub(super) struct ReceivedRequest {
 }
 
 impl ReceivedRequest {
-    /// Parses the request line; fails with a response.
+    /// Parses the request line.
     pub(super) fn parse<B>(
         plane: &Plane,
         peer: &Peer,
         request: &Request<B>,
-    ) -> Result<Self, Box<Response<Body>>> {
+    ) -> Result<Self, Box<RefusedRequest>> {
         let started = Instant::now();
         if peer.connection.is_some()
             && let Some(why) = headers::host_error(request.version(), request.headers())
         {
-            return Err(Box::new(response::text(400, why)));
+            return Err(RefusedRequest::unreadable(why));
         }
         let query = Query::parse(request.uri().query());
         let Some(info) = RequestInfo::parse(request.method(), request.uri().path(), &query) else {
             // Upstream: Go's HTTP server sends this response.
-            return Err(Box::new(response::text(400, "400 Bad Request")));
+            return Err(RefusedRequest::unreadable("400 Bad Request"));
         };
         match timeout(&query, &info, plane.timeouts.request) {
             Ok(timeout) => Ok(Self { info, query, started, deadline: started + timeout }),
@@ -48,9 +48,24 @@ impl ReceivedRequest {
                 let labels = super::request_labels::of(plane, request, &info, &query);
                 plane.metrics.observe(&labels, 400, started.elapsed());
                 let accepted = negotiation::for_errors(request.headers(), &query);
-                Err(Box::new(response::failure(&Status::bad_request(why), accepted)))
+                let status = Status::bad_request(why);
+                let response = response::failure(&status, accepted);
+                Err(Box::new(RefusedRequest { response, cause: Some((info, status)) }))
             }
         }
+    }
+}
+
+/// A request that is refused before authentication.
+pub(super) struct RefusedRequest {
+    pub response: Response<Body>,
+    /// The request line and why it is refused; None if it cannot be read.
+    pub cause: Option<(RequestInfo, Status)>,
+}
+
+impl RefusedRequest {
+    fn unreadable(text: &str) -> Box<Self> {
+        Box::new(Self { response: response::text(400, text), cause: None })
     }
 }
 

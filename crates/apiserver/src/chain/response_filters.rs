@@ -11,6 +11,7 @@ use futures_util::FutureExt;
 use http::{Request, Response};
 use tokio::time::Instant;
 
+use super::Terminated;
 use super::received_request::ReceivedRequest;
 use super::request_labels;
 use crate::audit::AuditContext;
@@ -100,12 +101,18 @@ impl ResponseFilters {
         let Self { plane, labels, started, timeout, in_flight, audit, is_long_running, .. } = self;
         let deadline = started + timeout;
         let response = match with_timeout_and_recovery(timeout, work).await {
-            Ok(response) => match audit {
-                Some(audit) => audit.finish(response, is_long_running, deadline).await,
-                None => response,
-            },
+            Ok(mut response) => {
+                if response.extensions_mut().remove::<Terminated>().is_some() {
+                    plane.metrics.count_termination(&labels, response.status().as_u16());
+                }
+                match audit {
+                    Some(audit) => audit.finish(response, is_long_running, deadline).await,
+                    None => response,
+                }
+            }
             Err(PanicResponse { response, message }) => {
                 tracing::error!(?labels, "a request panicked");
+                plane.metrics.count_termination(&labels, response.status().as_u16());
                 if let Some(audit) = audit {
                     audit.finish_panic(&message, deadline).await;
                 }
@@ -159,7 +166,10 @@ async fn with_timeout_and_recovery(
         }
         Err(_) => {
             let why = "request did not complete within the allotted timeout";
-            Ok(response::failure(&Status::timeout(why, 0), MediaTypeOptions::JSON))
+            let status = Status::timeout(why, 0);
+            let mut response = response::failure(&status, MediaTypeOptions::JSON);
+            response.extensions_mut().insert(Terminated);
+            Ok(response)
         }
     }
 }

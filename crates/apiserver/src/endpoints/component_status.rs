@@ -37,7 +37,6 @@ const MAX_RESPONSE: usize = 10 << 10;
 
 /// Responds with one component or with all of them.
 pub(super) async fn serve(cx: &RequestContext) -> Result<Response<Body>, Status> {
-    cx.scope.warn("v1 ComponentStatus is deprecated in v1.19+".to_owned());
     if !cx.scope.path.name.is_empty() {
         let mut object = component(cx, &cx.scope.path.name).await?;
         object.set_type("v1", "ComponentStatus");

@@ -32,6 +32,9 @@ const MAX_LIFETIME: i64 = 1 << 32;
 const WARN_ONLY_LIFETIME: i64 = HOUR + 7;
 const EXTENDED_LIFETIME: i64 = 365 * 24 * HOUR;
 
+/// The audit annotation with the ID of the token, which identifies the credential of its user.
+const ISSUED_CREDENTIAL_ID: &str = "authentication.kubernetes.io/issued-credential-id";
+
 /// Responds with a token for the named service account.
 pub(crate) async fn create(
     cx: &RequestContext,
@@ -79,6 +82,9 @@ pub(crate) async fn create(
     }
     let token = cx.plane.authenticator.signer.sign(&claims);
     let token = token.ok_or_else(|| Status::internal("cannot sign a token"))?;
+    if let Some(audit) = &cx.scope.audit {
+        audit.annotate(ISSUED_CREDENTIAL_ID, &claims.credential_id());
+    }
     let expires = timestamp::format_seconds(now + seconds);
     let status = json!({"token": token, "expirationTimestamp": expires});
     request.map_mut().insert("status".to_owned(), status);

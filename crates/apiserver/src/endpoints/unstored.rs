@@ -4,6 +4,7 @@
 use http::Response;
 
 use super::{access_review, binding, component_status};
+use crate::auth::authentication::Notes;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
 use crate::endpoints::object_response;
@@ -81,7 +82,14 @@ async fn review_token(cx: &RequestContext, review: &Object) -> Result<Value, Sta
         [] => cx.plane.authenticator.audiences(),
         requested => requested,
     };
-    Ok(match cx.plane.authenticate_token(&cx.scope.user, token, requested).await {
+    let mut notes = Notes::default();
+    let found = cx.plane.authenticate_token(&cx.scope.user, token, requested, &mut notes).await;
+    // Upstream: they are those of the request that asks about the token.
+    if let Some(audit) = &cx.scope.audit {
+        audit.annotate_all(&notes.annotations);
+    }
+    notes.warning_texts().into_iter().for_each(|it| cx.scope.warn(it));
+    Ok(match found {
         Ok((user, audiences)) => {
             json!({"authenticated": true, "user": user.to_info(), "audiences": audiences})
         }

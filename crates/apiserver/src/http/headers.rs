@@ -24,6 +24,11 @@ pub(crate) fn first(headers: &HeaderMap, name: impl http::header::AsHeaderName) 
     headers.get(name).map_or(Cow::Borrowed(""), |it| String::from_utf8_lossy(it.as_bytes()))
 }
 
+/// The size of the names and values of all headers.
+pub(crate) fn size(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
+}
+
 /// The error for an invalid `Host` header of an HTTP/1 request, with the text of Go's server.
 pub(crate) fn host_error(version: http::Version, headers: &HeaderMap) -> Option<&'static str> {
     if version > http::Version::HTTP_11 {

@@ -15,11 +15,12 @@ use crate::http::request_body::RequestBody;
 /// The sender of a request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Peer {
-    /// The user of the client certificate, if the client has one.
+    /// The user of the client certificate, if the client has a valid one.
     pub user: Option<Arc<User>>,
     /// Whether the sender is a proxy that authenticates users.
     pub is_front_proxy: bool,
-    /// Whether the client certificate is of no authority of clients, as that of a proxy.
+    /// Whether the client has a certificate that is not that of a user: one that is not valid, or that
+    /// of a proxy.
     pub has_foreign_certificate: bool,
     /// Whether the sender is on another machine.
     pub remote: bool,

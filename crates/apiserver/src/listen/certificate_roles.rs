@@ -1,4 +1,5 @@
-//! [`CertificateRoles`]: whether a client certificate is that of a user or of an authenticating proxy.
+//! [`CertificateRoles`]: whether a client certificate is that of a user, of an authenticating proxy, or
+//! not accepted. The handshake has verified only that the client has its key.
 
 use std::sync::Arc;
 
@@ -19,15 +20,6 @@ pub(super) struct CertificateRoles {
     proxies: Option<(Arc<ClientVerifier>, Arc<RequestHeaderSettings>)>,
 }
 
-/// Whether a certificate has been verified by the authorities of a configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verified {
-    /// By all of them: the handshake accepts the certificates of users and of proxies.
-    InHandshake,
-    /// Not by the present ones.
-    NotYet,
-}
-
 impl CertificateRoles {
     /// The roles by this content.
     pub(super) fn new(content: &TlsContent, parameters: &TlsParameters) -> Result<Self, Error> {
@@ -43,26 +35,22 @@ impl CertificateRoles {
     pub(super) fn peer(
         &self,
         certificates: &[CertificateDer<'_>],
-        verified: Verified,
         base: &Peer,
         now: UnixTime,
     ) -> Result<Peer, x509::Error> {
         let Some((certificate, intermediates)) = certificates.split_first() else {
             return Ok(base.clone());
         };
-        let user = x509::user(certificate)?;
         let is_of = |verifier: &ClientVerifier| {
             verifier.verify_client_cert(certificate, intermediates, now).is_ok()
         };
+        let is_user = is_of(&self.users);
+        let proxies = self.proxies.as_ref().filter(|(verifier, _)| is_of(verifier));
+        // Nothing is read from a certificate that is not accepted.
+        let user = if is_user || proxies.is_some() { x509::user(certificate)? } else { None };
         let name = user.as_ref().map(|it| it.name.as_str());
-        let is_front_proxy = self
-            .proxies
-            .as_ref()
-            .is_some_and(|(verifier, settings)| is_of(verifier) && settings.allows(name));
-        let is_user =
-            (verified == Verified::InHandshake && self.proxies.is_none()) || is_of(&self.users);
         Ok(Peer {
-            is_front_proxy,
+            is_front_proxy: proxies.is_some_and(|(_, settings)| settings.allows(name)),
             has_foreign_certificate: !is_user,
             user: user.filter(|_| is_user).map(Arc::<User>::new),
             ..base.clone()

@@ -1,20 +1,22 @@
 //! [`Sender`]: the sender of the requests on one connection.
 //!
-//! A connection outlives handshakes with newer certificates. The client certificate is therefore
-//! verified again when the authorities have changed, and it is no longer accepted after its end.
+//! The client certificate is verified for the first request of a connection, which may have resumed an
+//! older session. A connection outlives handshakes with newer certificates: the client certificate is
+//! verified again when the authorities have changed, and when its validity begins or ends.
 //!
 //! Upstream: `authentication/request/x509`, which verifies the certificate at each request.
 
+use std::cmp::Ordering;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use rustls::pki_types::CertificateDer;
 
 use super::ListenerState;
-use super::certificate_roles::Verified;
 use super::tls_config::{TlsConfig, unix_time};
 use crate::auth::authentication::x509;
-use crate::auth::metrics::ClientCertificateMetrics;
+use crate::auth::metrics::TlsMetrics;
 use crate::in_process::InProcessClient;
 use crate::in_process::handler::{Handler, Peer};
 use keel::{Clock, Timestamp};
@@ -28,18 +30,26 @@ pub(super) struct Sender {
 /// The client certificate of a connection.
 struct PeerCertificate {
     chain: Vec<CertificateDer<'static>>,
-    not_after: Timestamp,
-    /// The client, and the configuration that has verified it; None after the end of the certificate.
-    verified: Mutex<(Option<Arc<TlsConfig>>, InProcessClient)>,
+    validity: RangeInclusive<Timestamp>,
+    verified: Mutex<Verified>,
     base: Peer,
     handler: Arc<dyn Handler>,
     current: Arc<ArcSwap<TlsConfig>>,
-    metrics: Arc<ClientCertificateMetrics>,
+    metrics: Arc<TlsMetrics>,
     clock: Clock,
 }
 
+/// The result of a verification.
+struct Verified {
+    /// The configuration by which the certificate was verified.
+    by: Arc<TlsConfig>,
+    /// Whether the time of the verification was before, in or after the validity.
+    at: Ordering,
+    client: InProcessClient,
+}
+
 impl Sender {
-    /// The sender with these certificates, which `tls` has accepted.
+    /// The sender with these certificates, with which a handshake by `tls` has succeeded.
     pub(super) fn new(
         certificates: Option<&[CertificateDer<'_>]>,
         base: Peer,
@@ -51,17 +61,19 @@ impl Sender {
             let client = InProcessClient::for_peer(Arc::clone(handler), base);
             return Ok(Self { client, certificate: None });
         };
-        let now = unix_time(&listener_state.clock);
-        let peer = tls.roles.peer(chain, Verified::InHandshake, &base, now)?;
+        let now = listener_state.clock.now();
+        let validity = x509::validity(&chain[0])?;
+        let peer = tls.roles.peer(chain, &base, unix_time(now))?;
         let client = InProcessClient::for_peer(Arc::clone(handler), peer);
+        let verified = Verified { by: tls, at: position(now, &validity), client: client.clone() };
         let certificate = PeerCertificate {
             chain: chain.iter().map(|it| it.clone().into_owned()).collect(),
-            not_after: x509::not_after(&chain[0])?,
-            verified: Mutex::new((Some(tls), client.clone())),
+            validity,
+            verified: Mutex::new(verified),
             base,
             handler: Arc::clone(handler),
             current: Arc::clone(&listener_state.tls),
-            metrics: Arc::clone(&listener_state.client_certificates),
+            metrics: Arc::clone(&listener_state.tls_metrics),
             clock: listener_state.clock.clone(),
         };
         Ok(Self { client, certificate: Some(certificate) })
@@ -79,22 +91,29 @@ impl Sender {
 impl PeerCertificate {
     fn client(&self) -> InProcessClient {
         let now = self.clock.now();
-        self.metrics.observe(self.not_after, now);
+        self.metrics.observe_certificate(*self.validity.end(), now);
         let current = self.current.load();
+        let at = position(now, &self.validity);
         let mut verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_valid = now <= self.not_after;
-        let is_current = match &verified.0 {
-            Some(config) => is_valid && Arc::ptr_eq(config, &current),
-            None => !is_valid,
-        };
-        if !is_current {
-            let now = unix_time(&self.clock);
-            let peer = current.roles.peer(&self.chain, Verified::NotYet, &self.base, now);
+        if verified.at != at || !Arc::ptr_eq(&verified.by, &current) {
+            let peer = current.roles.peer(&self.chain, &self.base, unix_time(now));
             let refused = || Peer { has_foreign_certificate: true, ..self.base.clone() };
             let peer = peer.unwrap_or_else(|_| refused());
             let client = InProcessClient::for_peer(Arc::clone(&self.handler), peer);
-            *verified = (is_valid.then(|| Arc::clone(&current)), client);
+            *verified = Verified { by: Arc::clone(&current), at, client };
         }
-        verified.1.clone()
+        verified.client.clone()
+    }
+}
+
+/// Whether a time is before (Less), in (Equal) or after the validity of a certificate, in seconds as
+/// verifiers count.
+fn position(now: Timestamp, validity: &RangeInclusive<Timestamp>) -> Ordering {
+    if now.seconds() < validity.start().seconds() {
+        Ordering::Less
+    } else if now.seconds() > validity.end().seconds() {
+        Ordering::Greater
+    } else {
+        Ordering::Equal
     }
 }

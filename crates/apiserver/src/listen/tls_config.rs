@@ -22,8 +22,8 @@ use super::certificate_roles::CertificateRoles;
 use super::{Error, MAX_RECORD, verifier};
 use crate::auth::authentication::request_header::RequestHeaderSettings;
 use crate::certificates::tls_settings::TlsSettings;
-use keel::Clock;
-use tls::{Certified, serving_key};
+use keel::{Clock, Timestamp};
+use tls::{Certified, PossessionVerifier, serving_key};
 
 /// See the [module documentation](self).
 pub(crate) struct TlsConfig {
@@ -59,9 +59,10 @@ pub(crate) struct TlsParameters {
 }
 
 impl TlsConfig {
-    /// A configuration with this content. A client may present a certificate signed by one of the
-    /// authorities, or none. The certificate request lists all of these authorities, since a client may
-    /// choose its certificate by them.
+    /// A configuration with this content. The certificate request lists all authorities, since a client
+    /// may choose its certificate by them. The handshake succeeds with any certificate whose key the
+    /// client has: [`CertificateRoles`] verifies it, so that a client with an expired certificate and a
+    /// token is authenticated by its token, and one without is told that it is not.
     pub(crate) fn new(content: &TlsContent, parameters: &TlsParameters) -> Result<Self, Error> {
         let resolver = CertificateResolver::new(content)?;
         let authorities = format!("{}\n{}", content.clients.trim_end(), content.proxies);
@@ -69,7 +70,9 @@ impl TlsConfig {
             ServerConfig::builder_with_provider(Arc::new(parameters.settings.provider()))
                 .with_protocol_versions(&parameters.settings.versions())
                 .map_err(Error::Tls)?
-                .with_client_cert_verifier(verifier(&authorities)?)
+                .with_client_cert_verifier(Arc::new(PossessionVerifier::new(verifier(
+                    &authorities,
+                )?)))
                 .with_cert_resolver(Arc::new(resolver.clone()));
         config.max_fragment_size = Some(MAX_RECORD);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -101,13 +104,13 @@ struct PlaneTime(Clock);
 
 impl TimeProvider for PlaneTime {
     fn current_time(&self) -> Option<UnixTime> {
-        Some(unix_time(&self.0))
+        Some(unix_time(self.0.now()))
     }
 }
 
-/// The present time of a clock.
-pub(super) fn unix_time(clock: &Clock) -> UnixTime {
-    let seconds = u64::try_from(clock.now().seconds()).unwrap_or_default();
+/// A time for the verification of certificates.
+pub(super) fn unix_time(time: Timestamp) -> UnixTime {
+    let seconds = u64::try_from(time.seconds()).unwrap_or_default();
     UnixTime::since_unix_epoch(Duration::from_secs(seconds))
 }
 

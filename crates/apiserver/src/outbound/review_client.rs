@@ -23,6 +23,9 @@ use machinery::field_path::quote;
 /// The maximum number of attempts of a call. The value is upstream's.
 const ATTEMPTS: u32 = 5;
 
+/// The client that the server sees.
+const USER_AGENT: &str = concat!("sampan/", env!("CARGO_PKG_VERSION"));
+
 /// The delay after the first attempt. Each further delay is half as long again.
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 
@@ -113,6 +116,7 @@ pub(crate) struct CallError {
 impl ReviewClient {
     /// A client of a server without connections.
     pub(crate) fn new(endpoint: WebhookEndpoint, timeout: Duration, entropy: &Entropy) -> Self {
+        let endpoint = endpoint.with_timeout(timeout);
         Self { endpoint, timeout, connections: Default::default(), entropy: entropy.clone() }
     }
 
@@ -158,7 +162,7 @@ impl ReviewClient {
             Some((outbound, place)) => (outbound, Some(place)),
             None => (&self.connections[0].outbound, None),
         };
-        let posted = self.endpoint.post(outbound, None, body, deadline).await;
+        let posted = self.endpoint.post(outbound, Some(USER_AGENT), body, deadline).await;
         let answer = posted.map_err(|error| CallError {
             message: format!("Post {}: {error}", quote(self.endpoint.url())),
             result: match error {

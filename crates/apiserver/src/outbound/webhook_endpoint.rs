@@ -4,6 +4,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -14,15 +15,15 @@ use http_body_util::Full;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Destination, Error, Outbound, request_url};
-use machinery::Value;
 use machinery::codec::yaml;
+use machinery::{Value, go_duration};
 use tls::{Identity, Trust};
 
 /// The maximum size of a response in bytes.
 const MAX_RESPONSE: usize = 1 << 20;
 
-/// The timeout in the URL of requests, which is upstream's whatever the deadline is.
-const SENT_TIMEOUT: &str = "30s";
+/// The timeout in the URL of requests, unless another one is set. It is upstream's.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The reason why there is no response.
 #[derive(Debug, thiserror::Error)]
@@ -111,8 +112,18 @@ impl WebhookEndpoint {
         destination.identity = reader.identity(user)?;
         let checked = tls::client_config(&destination.trust, destination.identity.as_ref());
         checked.map_err(|error| invalid(keel::message_with_causes(&error)))?;
-        let url = format!("{}?timeout={SENT_TIMEOUT}", request_url::of_server(server));
-        Ok(Self { url, destination, credentials: reader.credentials(user)? })
+        let url = request_url::of_server(server);
+        let endpoint = Self { url, destination, credentials: reader.credentials(user)? };
+        Ok(endpoint.with_timeout(DEFAULT_TIMEOUT))
+    }
+
+    /// The same endpoint with another timeout in the URL of requests.
+    #[must_use]
+    pub(crate) fn with_timeout(mut self, timeout: Duration) -> Self {
+        let end = self.url.find('?').unwrap_or(self.url.len());
+        self.url.truncate(end);
+        self.url += &format!("?timeout={}", go_duration::format(timeout));
+        self
     }
 
     /// The URL of requests to the webhook.
@@ -286,6 +297,8 @@ mod tests {
         let found = endpoint("server: 'https://a.b:8443', insecure-skip-tls-verify: true", "");
         let found = found.unwrap();
         assert_eq!(found.url(), "https://a.b:8443/?timeout=30s");
+        let found = found.with_timeout(Duration::from_secs(3));
+        assert_eq!(found.url(), "https://a.b:8443/?timeout=3s");
         assert_eq!(found.destination.server_name, "a.b");
         assert_eq!(found.destination.trust, Trust::Insecure);
         let found = endpoint("server: 'https://[::1]//x?y=z', tls-server-name: c", "").unwrap();

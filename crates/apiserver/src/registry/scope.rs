@@ -68,12 +68,18 @@ pub(crate) struct ScopeParts {
 }
 
 impl RequestScope {
-    /// The scope of a request for `served`. A deprecated version adds a warning.
+    /// The scope of a request for `served`. A deprecated version adds a warning and audit annotations.
     pub(crate) fn new(parts: ScopeParts, served: Arc<ServedResource>, version: usize) -> Self {
         let ScopeParts { storage, user, verb, path, field_manager, deadline, writes, .. } = parts;
         let (seat, audit) = (parts.seat, parts.audit);
         let mut warnings = Warnings::default();
-        served.version(version).deprecation.iter().for_each(|it| warnings.add(it.clone()));
+        let requested = served.version(version);
+        if let Some(warning) = &requested.deprecation {
+            warnings.add(warning.clone());
+            if let Some(audit) = &audit {
+                audit.annotate_deprecated(requested.removed_release());
+            }
+        }
         Self {
             storage,
             user,

@@ -103,6 +103,7 @@ impl ServingTls {
             match self.config(&content) {
                 Ok(config) => {
                     plane.client_authorities.store(Arc::new(content.clients.clone()));
+                    plane.proxy_authorities.store(Arc::new(content.proxies.clone()));
                     current.store(Arc::new(config));
                     plane.served_bundle.send_if_modified(|served| {
                         let is_new = *served != self.own_bundle;

@@ -1,5 +1,6 @@
 //! The audit log: which events requests have, and what is in them.
 
+mod annotations;
 mod backends;
 mod request_objects;
 

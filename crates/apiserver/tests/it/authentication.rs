@@ -64,6 +64,16 @@ async fn an_unknown_token_is_refused_even_on_public_paths() {
 }
 
 #[tokio::test]
+async fn a_token_after_two_spaces_is_ignored_with_a_warning() {
+    let plane = plane().await;
+    let client = plane.unauthenticated().with_header("authorization", "Bearer  t-root");
+    let answer = client.get_as("/api/v1/secrets", "*/*").await;
+    assert_eq!(answer.code, 403, "anonymous");
+    let text = "299 - \"the provided Authorization header contains extra space before the bearer token, and is ignored\"";
+    assert_eq!(answer.headers["warning"], text);
+}
+
+#[tokio::test]
 async fn a_token_authenticates_its_user_and_masters_have_all_rights() {
     let plane = plane().await;
     let alice = plane.bearer("t-alice");

@@ -379,7 +379,8 @@ async fn a_passing_failure_is_repeated_and_another_is_not_cached() {
 async fn several_servers_are_asked_in_their_order() {
     let (first, second) = (healthy().await, healthy().await);
     let directory = tempfile::tempdir().unwrap();
-    let changes = json!({"matchConditions": [{"expression": "request.user == 'bob'"}]});
+    let changes = json!({"timeout": "3s",
+        "matchConditions": [{"expression": "request.user == 'bob'"}]});
     let authorizers = [
         webhook(&first, &directory, "first", &changes),
         webhook(&second, &directory, "second", &json!({"subjectAccessReviewVersion": "v1beta1"})),
@@ -391,6 +392,7 @@ async fn several_servers_are_asked_in_their_order() {
     assert_eq!((first.calls().len(), second.calls().len()), (1, 0));
     assert_eq!(fixture.list("alice").await, 200);
     assert_eq!((first.calls().len(), second.calls().len()), (1, 1));
+    assert!(first.calls()[0].target.ends_with("?timeout=3s"));
     let sent = &second.calls()[0].review;
     assert_eq!(sent["apiVersion"], "authorization.k8s.io/v1beta1");
     assert_eq!(sent["spec"]["group"], json!(["system:authenticated"]));

@@ -16,10 +16,10 @@ use hyper_util::rt::TokioIo;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
 };
-use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ClientConfig, HandshakeKind};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -98,24 +98,33 @@ struct Connection {
     sender: SendRequest<Full<bytes::Bytes>>,
     /// The certificates of the server.
     chain: Vec<CertificateDer<'static>>,
+    /// Whether the connection has resumed the session of another one.
+    is_resumed: bool,
 }
 
 impl Connection {
     /// The name of the user of this connection, the code of a refusal, or None if the connection was
     /// closed.
     async fn user(&mut self) -> Option<Result<String, u16>> {
-        let (code, user) = self.user_info().await?;
+        self.user_with(&[]).await
+    }
+
+    /// The same of a request with further headers.
+    async fn user_with(&mut self, headers: &[(&str, &str)]) -> Option<Result<String, u16>> {
+        let (code, user) = self.user_info(headers).await?;
         let name = user["username"].as_str().map(str::to_owned);
         Some(if code == 201 { Ok(name.unwrap()) } else { Err(code) })
     }
 
     /// The user of this connection with all attributes, and the code of the response.
-    async fn user_info(&mut self) -> Option<(u16, Value)> {
-        let request = Request::post(REVIEWS)
+    async fn user_info(&mut self, headers: &[(&str, &str)]) -> Option<(u16, Value)> {
+        let mut request = Request::post(REVIEWS)
             .header("host", "localhost")
-            .header("content-type", "application/json")
-            .body(Full::from("{}"))
-            .unwrap();
+            .header("content-type", "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::from("{}")).unwrap();
         let response = self.sender.send_request(request).await.ok()?;
         let code = response.status().as_u16();
         let body = response.into_body().collect().await.ok()?.to_bytes();
@@ -140,9 +149,19 @@ async fn connect_as(
     if let Some(client) = client {
         present(&mut config, client);
     }
+    connect_with(plane, host, config.into()).await
+}
+
+/// Connects to a plane as `host` with these settings, see [`connect_as`].
+async fn connect_with(
+    plane: &TestEnv,
+    host: &str,
+    config: Arc<ClientConfig>,
+) -> Option<Connection> {
     let stream = TcpStream::connect(plane.server().address().unwrap()).await.unwrap();
     let name = ServerName::try_from(host.to_owned()).unwrap();
-    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.ok()?;
+    let stream = TlsConnector::from(config).connect(name, stream).await.ok()?;
+    let is_resumed = stream.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed);
     let chain = stream.get_ref().1.peer_certificates().unwrap();
     let chain = chain.iter().map(|it| it.clone().into_owned()).collect();
     let (sender, connection) =
@@ -151,7 +170,7 @@ async fn connect_as(
     tasks.spawn("connection", async move {
         let _ = connection.await;
     });
-    Some(Connection { sender, chain })
+    Some(Connection { sender, chain, is_resumed })
 }
 
 fn present(config: &mut ClientConfig, client: &Certified) {

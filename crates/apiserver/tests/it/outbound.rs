@@ -139,6 +139,9 @@ async fn a_silent_connection_to_an_aggregated_server_is_replaced() {
     assert_eq!(plane.get("/apis/example.net/v1/a").await.0, 200);
     proxy.mute_connections();
     assert_eq!(plane.get("/apis/example.net/v1/a?timeout=1s").await.0, 504);
+    let metrics = plane.get("/metrics").await.1;
+    let terminated = r#"apiserver_request_terminations_total{code="504",component="apiserver","#;
+    assert!(metrics.as_str().unwrap().contains(terminated));
     assert_eq!(plane.get("/apis/example.net/v1/a").await.0, 200);
 }
 

@@ -54,6 +54,28 @@ async fn tables_are_paginated() {
 }
 
 #[tokio::test]
+async fn flow_schemas_are_in_the_order_in_which_they_are_tried() {
+    const SCHEMAS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
+    let plane = TestEnv::start().await;
+    for (name, precedence) in [("a", 9999), ("z", 3), ("b", 3)] {
+        let spec = json!({"matchingPrecedence": precedence,
+            "priorityLevelConfiguration": {"name": "workload-low"}});
+        plane.create(SCHEMAS, &json!({"metadata": {"name": name}, "spec": spec})).await;
+    }
+    let table = plane.get_as(SCHEMAS, TABLE).await.value();
+    let rows = table["rows"].as_array().unwrap();
+    let order: Vec<_> = rows
+        .iter()
+        .map(|row| (row["cells"][2].as_i64().unwrap(), row["cells"][0].as_str().unwrap()))
+        .collect();
+    assert!(order.is_sorted(), "{order:?}");
+    assert!(order.contains(&(3, "b")) && order.contains(&(9999, "a")), "{order:?}");
+    // A list of objects stays in the order of names.
+    let list = plane.read(SCHEMAS).await;
+    assert_eq!(list["items"][0]["metadata"]["name"], "a");
+}
+
+#[tokio::test]
 async fn a_row_summarizes_a_pod() {
     let plane = TestEnv::start().await;
     let pods = "/api/v1/namespaces/default/pods";

@@ -18,6 +18,7 @@ pub(crate) type Answer = (u16, Bytes);
 pub(crate) struct WebhookCall {
     /// The path with its query.
     pub(crate) target: String,
+    pub(crate) user_agent: String,
     pub(crate) review: Value,
 }
 
@@ -38,8 +39,11 @@ impl WebhookServer {
         let recorded = Arc::clone(&calls);
         let https = Https::start("hook.default.svc", move |request: Request<Bytes>| {
             let target = request.uri().path_and_query().unwrap().to_string();
+            let user_agent = request.headers().get("user-agent");
+            let user_agent = user_agent.map_or("", |it| it.to_str().unwrap()).to_owned();
             let review: Value = serde_json::from_slice(request.body()).unwrap();
-            recorded.lock().unwrap().push(WebhookCall { target, review: review.clone() });
+            let call = WebhookCall { target, user_agent, review: review.clone() };
+            recorded.lock().unwrap().push(call);
             let answer = behavior(review);
             async move {
                 let (code, body) = answer.await;

@@ -3,13 +3,17 @@
 use crate::table;
 use machinery::{Object, Value};
 use types::columns::{NAME, column};
-use types::resource::{Column, Columns, Now, Resource, Strategy, UnstoredKind};
+use types::resource::{Column, Columns, Now, Resource, Strategy, UnstoredKind, Version};
 
 /// The resource of the kind `ComponentStatus`.
 pub fn resource() -> Resource {
     static STRATEGY: Strategy =
         Strategy { unstored: Some(UnstoredKind::ComponentStatus), ..Strategy::DEFAULT };
-    let version = table::v1("core/v1.ComponentStatus", Columns::Fixed(COLUMNS, cells));
+    let deprecation = "v1 ComponentStatus is deprecated in v1.19+";
+    let version = Version {
+        deprecation: Some(deprecation.to_owned()),
+        ..table::v1("core/v1.ComponentStatus", Columns::Fixed(COLUMNS, cells))
+    };
     Resource {
         plural: "componentstatuses".to_owned(),
         short_names: vec!["cs".to_owned()],

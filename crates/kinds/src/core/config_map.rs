@@ -58,7 +58,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
         size += decoded_length(value);
     }
     if size > MAX_SIZE {
-        errors.too_long(&Path::EMPTY, MAX_SIZE);
+        errors.too_long(&Path::UNNAMED, MAX_SIZE);
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
         check(json!({"data": {"k": "x".repeat(MAX_SIZE)}}), &[]);
         check(
             json!({"data": {"k": "x".repeat(MAX_SIZE)}, "binaryData": {"b": "eA=="}}),
-            &[": Too long: may not be more than 1048576 bytes"],
+            &["[]: Too long: may not be more than 1048576 bytes"],
         );
     }
 

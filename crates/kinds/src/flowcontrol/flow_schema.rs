@@ -33,6 +33,8 @@ static STRATEGY: Strategy = Strategy {
     validate_update: |new, _, errors| validate(new, errors),
     validate_status: |new, _, errors| validate_conditions(new, errors),
     generation: true,
+    // Upstream: printers `printFlowSchemaList`.
+    row_order: Some(|object| number(top(object, "spec"), "matchingPrecedence")),
     ..Strategy::DEFAULT
 };
 

@@ -53,6 +53,9 @@ pub struct Strategy {
     pub warnings: fn(&Object) -> Vec<String>,
     /// For kinds that warn only if the spec changes: replaces `warnings` in updates. (new, old)
     pub update_warnings: Option<fn(&Object, &Object) -> Vec<String>>,
+    /// For kinds whose objects are not sorted by name in the Table of a list: the number by which they
+    /// are.
+    pub row_order: Option<fn(&Object) -> i64>,
     /// What happens to dependents if an object is deleted without a propagation policy.
     pub garbage_collection: GarbageCollectionPolicy,
     /// The error about a label of a field selector that is not selectable.
@@ -191,6 +194,7 @@ impl Strategy {
         convert: None,
         warnings: |_| Vec::new(),
         update_warnings: None,
+        row_order: None,
         garbage_collection: GarbageCollectionPolicy::DeleteDependents,
         unknown_label: |label| format!("field label not supported: {label}"),
         subresources: &[],

@@ -27,6 +27,14 @@ pub(super) fn header(headers: &HeaderMap) -> Result<Option<&str>, Status> {
     std::str::from_utf8(token).map(Some).map_err(|_| Status::unauthorized())
 }
 
+/// Whether the token is missing only because there are several spaces before it.
+pub(super) fn has_extra_space(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(AUTHORIZATION) else { return false };
+    let mut parts = value.as_bytes().trim_ascii().splitn(3, |it| *it == b' ');
+    let is_bearer = parts.next().is_some_and(|it| it.eq_ignore_ascii_case(b"bearer"));
+    is_bearer && parts.next() == Some(b"") && parts.next().is_some()
+}
+
 /// The token in a subprotocol of a request for a WebSocket.
 ///
 /// Upstream: authentication/request/websocket. The request must have exactly one token, and another
@@ -102,6 +110,22 @@ mod tests {
             assert_eq!(bearer(&[none]), Ok(None), "{none:?}");
         }
         assert_eq!(bearer(&[b"Basic t", b"Bearer u"]), Ok(None));
+    }
+
+    #[test]
+    fn spaces_before_a_token_are_noticed() {
+        for (value, expected) in [
+            ("Bearer  t", true),
+            ("bearer   t", true),
+            ("Bearer t", false),
+            ("Bearer", false),
+            ("Basic  t", false),
+            ("", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, value.parse().unwrap());
+            assert_eq!(has_extra_space(&headers), expected, "{value:?}");
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ use machinery::{Value, json, names};
 
 pub use claims::{Claims, Lookup, Reference};
 pub(crate) use legacy_claims::LAST_USED;
-pub use legacy_claims::{LegacyClaims, ReferencedObject, UsedSecret};
+pub use legacy_claims::{LegacyClaims, ReferencedObject, SecretKind, UsedSecret};
 pub use settings::{ServiceAccountSettings, SettingsError};
 
 /// The issuer of tokens unless another is configured. It is also the audience of tokens for the API
@@ -225,7 +225,7 @@ fn read_claims(token: &JsonWebToken<'_>) -> Option<Claims> {
         not_before: number("nbf")?,
         expires: number("exp")?,
         id: payload.str_at(&["jti"]).to_owned(),
-        ..Claims::from_private(payload.get(&["kubernetes.io"])?)
+        ..Claims::from_private(payload.get(&["kubernetes.io"])?)?
     })
 }
 

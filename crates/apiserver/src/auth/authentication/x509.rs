@@ -1,6 +1,8 @@
 //! The user of a verified client certificate: the common name is the user name, and the organizations
 //! are the groups. The fingerprint of the certificate identifies the credential.
 
+use std::ops::RangeInclusive;
+
 use ring::digest::{SHA256, digest};
 use x509_parser::prelude::{AttributeTypeAndValue, FromDer, X509Certificate, X509Error};
 
@@ -10,7 +12,7 @@ use keel::Timestamp;
 /// A certificate whose subject cannot be read: its connection is closed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Not expected: TLS has verified it.
+    /// Not expected: TLS has read it.
     #[error("the client certificate is not well formed")]
     Certificate(#[source] x509_parser::nom::Err<X509Error>),
     /// Use UTF-8 or printable strings for common name and organizations.
@@ -18,7 +20,7 @@ pub enum Error {
     Name(#[source] X509Error),
 }
 
-/// Reads the subject of a certificate that TLS has verified; None if it has no common name. A group
+/// Reads the subject of a certificate that is verified; None if it has no common name. A group
 /// that cannot be read makes the certificate invalid, since authorization may depend on any group.
 pub fn user(der: &[u8]) -> Result<Option<User>, Error> {
     let (_, certificate) = X509Certificate::from_der(der).map_err(Error::Certificate)?;
@@ -43,8 +45,11 @@ fn credential_id(der: &[u8]) -> String {
     id
 }
 
-/// The end of the validity of a certificate.
-pub(crate) fn not_after(der: &[u8]) -> Result<Timestamp, Error> {
+/// The time in which a certificate is valid, with both ends.
+pub(crate) fn validity(der: &[u8]) -> Result<RangeInclusive<Timestamp>, Error> {
     let (_, certificate) = X509Certificate::from_der(der).map_err(Error::Certificate)?;
-    Ok(Timestamp::from_seconds(certificate.validity().not_after.timestamp()))
+    let validity = certificate.validity();
+    let [start, end] =
+        [validity.not_before, validity.not_after].map(|it| Timestamp::from_seconds(it.timestamp()));
+    Ok(start..=end)
 }

@@ -133,7 +133,7 @@ type WriteObject = Box<dyn Fn(Object, Style, &mut Vec<u8>) + Send>;
 fn encoded_items(
     cx: &RequestContext,
     metadata: &Value,
-    entries: Vec<Arc<Entry>>,
+    mut entries: Vec<Arc<Entry>>,
 ) -> Result<ListChunks, Status> {
     let (served, version) = (Arc::clone(&cx.scope.served), cx.scope.version);
     let is_empty = entries.is_empty();
@@ -141,6 +141,9 @@ fn encoded_items(
     let metadata_items = if is_empty { Value::Null } else { json!([]) };
     let (member, document, append): (_, _, WriteObject) = match cx.accepted.representation {
         Representation::Table => {
+            if let Some(number) = served.resource.strategy.row_order {
+                entries.sort_by_cached_key(|it| number(&it.object()));
+            }
             let writer = RowWriter::new(cx)?;
             let mut table = table::from_rows(cx, metadata, Vec::new());
             if !is_empty {

@@ -82,6 +82,8 @@ async fn another_server_names_the_user_of_a_token() {
         calls.iter().map(|it| it.review["apiVersion"].as_str().unwrap()).collect();
     assert_eq!(versions, ["authentication.k8s.io/v1", "authentication.k8s.io/v1beta1"]);
     assert_eq!(calls[0].review["spec"], json!({"token": "good", "audiences": [OWN]}));
+    assert!(calls[0].target.ends_with("?timeout=30s"), "{}", calls[0].target);
+    assert!(calls[0].user_agent.starts_with("sampan/"), "{}", calls[0].user_agent);
 }
 
 #[tokio::test]

@@ -1,16 +1,18 @@
 //! Client certificates that are not accepted, and versions of TLS that are not.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::version::TLS12;
+use rustls::version::{TLS12, TLS13};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{TestAuthority, builder, client_params, connect, user};
+use super::{TestAuthority, builder, client_params, connect, connect_with, present, user};
 use apiserver::auth::authentication::client_authorities::ClientAuthorities;
+use apiserver::auth::authentication::token::TokenFile;
 use apiserver::certificates::tls_settings::TlsSettings;
 use keel::Clock;
 use machinery::json;
@@ -26,7 +28,97 @@ fn since_epoch() -> Duration {
 
 async fn plane(clients: &TestAuthority) -> TestEnv {
     let clients = ClientAuthorities::new(clients.certificate.clone());
-    builder().config(|config| config.client_authorities = clients).start().await
+    let set = |config: &mut apiserver::Config| {
+        config.client_authorities = clients;
+        config.tokens = TokenFile::parse("t-bob,bob,1\n").unwrap();
+    };
+    builder().config(set).start().await
+}
+
+const TOKEN: (&str, &str) = ("Authorization", "Bearer t-bob");
+
+/// The parameters of a certificate that ends at this time from now on.
+fn until(end: Duration) -> CertificateParams {
+    let mut params = client_params("alice");
+    params.not_after = rcgen::date_time_ymd(1970, 1, 1) + since_epoch() + end;
+    params
+}
+
+/// The parameters of a certificate whose validity begins in an hour.
+fn in_an_hour() -> CertificateParams {
+    let mut params = client_params("alice");
+    params.not_before = rcgen::date_time_ymd(1970, 1, 1) + since_epoch() + HOUR;
+    params
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_not_accepted_does_not_outweigh_a_token() {
+    let clients = TestAuthority::new("clients");
+    let plane = plane(&clients).await;
+    let mut expired = client_params("alice");
+    expired.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let foreign = TestAuthority::new("clients").sign(&client_params("alice"));
+    for client in [clients.sign(&expired), foreign] {
+        let mut connection = connect(&plane, Some(&client)).await.unwrap();
+        assert_eq!(connection.user().await, Some(Err(401)));
+        assert_eq!(connection.user_with(&[TOKEN]).await, Some(Ok("bob".to_owned())));
+        let wrong = ("Authorization", "Bearer t-eve");
+        assert_eq!(connection.user_with(&[wrong]).await, Some(Err(401)));
+    }
+    let mut valid = connect(&plane, Some(&clients.sign(&client_params("alice")))).await.unwrap();
+    assert_eq!(valid.user_with(&[TOKEN]).await, Some(Ok("alice".to_owned())));
+    drop(valid);
+    plane.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_resumed_session_gives_no_more_rights_than_its_certificate() {
+    let clients = TestAuthority::new("clients");
+    let plane = plane(&clients).await;
+    let settings = |client: &Certified, version| {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = Arc::new(tls::InsecureVerifier::new(Arc::clone(&provider)));
+        let mut config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth();
+        present(&mut config, client);
+        Arc::new(config)
+    };
+    let alice = clients.sign(&until(HOUR));
+    let foreign = TestAuthority::new("clients").sign(&client_params("alice"));
+    let connect = async |config: &Arc<rustls::ClientConfig>| {
+        let mut connection = connect_with(&plane, "localhost", Arc::clone(config)).await.unwrap();
+        (connection.user().await.unwrap(), connection.is_resumed)
+    };
+    let mut of_alice = Vec::new();
+    for version in [&TLS12, &TLS13] {
+        let foreign = settings(&foreign, version);
+        assert_eq!(connect(&foreign).await, (Err(401), false), "{version:?}");
+        assert_eq!(connect(&foreign).await, (Err(401), true), "{version:?}");
+        let alice = settings(&alice, version);
+        assert_eq!(connect(&alice).await, (Ok("alice".to_owned()), false), "{version:?}");
+        assert_eq!(connect(&alice).await, (Ok("alice".to_owned()), true), "{version:?}");
+        of_alice.push(alice);
+    }
+    plane.advance(2 * HOUR);
+    for alice in &of_alice {
+        assert_eq!(connect(alice).await, (Err(401), true), "the certificate has ended");
+    }
+    plane.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_certificate_begins_on_an_open_connection() {
+    let clients = TestAuthority::new("clients");
+    let plane = plane(&clients).await;
+    let mut connection = connect(&plane, Some(&clients.sign(&in_an_hour()))).await.unwrap();
+    assert_eq!(connection.user().await, Some(Err(401)));
+    plane.advance(2 * HOUR);
+    assert_eq!(connection.user().await, Some(Ok("alice".to_owned())));
+    plane.stop().await.unwrap();
 }
 
 #[tokio::test]
@@ -41,25 +133,35 @@ async fn only_a_valid_certificate_of_an_accepted_authority_names_a_user() {
     assert_eq!(user(&plane, Some(&clients.sign(&alice()))).await, Some(Ok("alice".to_owned())));
 
     let other = TestAuthority::new("clients").sign(&alice());
-    assert_eq!(user(&plane, Some(&other)).await, None, "another authority of the same name");
+    assert_eq!(
+        user(&plane, Some(&other)).await,
+        Some(Err(401)),
+        "another authority of the same name"
+    );
 
     let key = KeyPair::generate().unwrap();
     let own = alice().self_signed(&key).unwrap().pem();
     let own = Certified { certificate: own, key: key.serialize_pem() };
-    assert_eq!(user(&plane, Some(&own)).await, None, "self-signed");
+    assert_eq!(user(&plane, Some(&own)).await, Some(Err(401)), "self-signed");
 
     let mut expired = alice();
     expired.not_after = rcgen::date_time_ymd(1970, 1, 1) + since_epoch() - HOUR;
-    assert_eq!(user(&plane, Some(&clients.sign(&expired))).await, None, "expired");
+    assert_eq!(user(&plane, Some(&clients.sign(&expired))).await, Some(Err(401)), "expired");
 
-    let mut early = alice();
-    early.not_before = rcgen::date_time_ymd(1970, 1, 1) + since_epoch() + HOUR;
-    assert_eq!(user(&plane, Some(&clients.sign(&early))).await, None, "not yet valid");
+    assert_eq!(
+        user(&plane, Some(&clients.sign(&in_an_hour()))).await,
+        Some(Err(401)),
+        "not yet valid"
+    );
 
     let server_only = with(alice(), |it| {
         it.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     });
-    assert_eq!(user(&plane, Some(&clients.sign(&server_only))).await, None, "for servers only");
+    assert_eq!(
+        user(&plane, Some(&clients.sign(&server_only))).await,
+        Some(Err(401)),
+        "for servers only"
+    );
 
     let stolen = Certified {
         certificate: clients.sign(&alice()).certificate,
@@ -73,7 +175,7 @@ async fn only_a_valid_certificate_of_an_accepted_authority_names_a_user() {
     let key = KeyPair::generate().unwrap();
     let forged = alice().signed_by(&key, &issuer).unwrap().pem() + &not_an_authority.certificate;
     let forged = Certified { certificate: forged, key: key.serialize_pem() };
-    assert_eq!(user(&plane, Some(&forged)).await, None, "signed by a user");
+    assert_eq!(user(&plane, Some(&forged)).await, Some(Err(401)), "signed by a user");
 
     assert_eq!(user(&plane, None).await, Some(Err(403)), "others are served meanwhile");
     plane.stop().await.unwrap();
@@ -88,7 +190,7 @@ async fn the_credential_of_a_user_is_the_fingerprint_of_the_certificate() {
     let digest = ring::digest::digest(&ring::digest::SHA256, &der);
     let hex: Vec<String> = digest.as_ref().iter().map(|it| format!("{it:02x}")).collect();
     let id = format!("X509SHA256={}", hex.concat());
-    let (_, user) = connect(&plane, Some(&alice)).await.unwrap().user_info().await.unwrap();
+    let (_, user) = connect(&plane, Some(&alice)).await.unwrap().user_info(&[]).await.unwrap();
     let extra = json!({"authentication.kubernetes.io/credential-id": [id]});
     assert_eq!(user["extra"], extra);
 }
@@ -99,7 +201,7 @@ async fn an_intermediate_authority_must_be_presented() {
     let plane = plane(&clients).await;
     let intermediate = clients.intermediate("team");
     let leaf = intermediate.sign(&client_params("alice"));
-    assert_eq!(user(&plane, Some(&leaf)).await, None, "alone");
+    assert_eq!(user(&plane, Some(&leaf)).await, Some(Err(401)), "alone");
     let chain = Certified { certificate: leaf.certificate + &intermediate.certificate, ..leaf };
     assert_eq!(user(&plane, Some(&chain)).await, Some(Ok("alice".to_owned())));
     plane.stop().await.unwrap();
@@ -119,9 +221,7 @@ async fn a_certificate_without_a_name_has_no_rights() {
 async fn a_certificate_ends_on_an_open_connection() {
     let clients = TestAuthority::new("clients");
     let plane = plane(&clients).await;
-    let mut alice = client_params("alice");
-    alice.not_after = rcgen::date_time_ymd(1970, 1, 1) + since_epoch() + HOUR;
-    let mut connection = connect(&plane, Some(&clients.sign(&alice))).await.unwrap();
+    let mut connection = connect(&plane, Some(&clients.sign(&until(HOUR)))).await.unwrap();
     assert_eq!(connection.user().await, Some(Ok("alice".to_owned())));
     plane.advance(2 * HOUR);
     assert_eq!(connection.user().await, Some(Err(401)));
@@ -132,9 +232,7 @@ async fn a_certificate_ends_on_an_open_connection() {
 async fn the_remaining_lifetime_of_client_certificates_is_measured() {
     let clients = TestAuthority::new("clients");
     let plane = plane(&clients).await;
-    let mut alice = client_params("alice");
-    alice.not_after = rcgen::date_time_ymd(1970, 1, 1) + since_epoch() + HOUR * 3 / 4;
-    user(&plane, Some(&clients.sign(&alice))).await.unwrap().unwrap();
+    user(&plane, Some(&clients.sign(&until(HOUR * 3 / 4)))).await.unwrap().unwrap();
     let metrics = plane.get_as("/metrics", "*/*").await;
     let metrics = String::from_utf8(metrics.bytes.to_vec()).unwrap();
     let bucket = |limit: &str, count: u8| {
@@ -170,6 +268,12 @@ async fn tls_1_1_is_refused() {
     assert_eq!(answer(&plane, &hello(3)).await[0], 22, "TLS 1.2: the handshake goes on");
     let [kind, .., level, description] = answer(&plane, &hello(2)).await;
     assert_eq!((kind, level, description), (21, 2, 70), "the alert protocol_version");
+    let metrics = plane.get_as("/metrics", "*/*").await;
+    let metrics = String::from_utf8(metrics.bytes.to_vec()).unwrap();
+    let failed = metrics.lines().find_map(|it| {
+        it.strip_prefix("apiserver_tls_handshake_errors_total ")?.parse::<u32>().ok()
+    });
+    assert!(failed.unwrap() >= 1);
     plane.stop().await.unwrap();
 }
 
@@ -191,7 +295,7 @@ async fn the_lowest_version_can_be_1_3_and_cipher_suites_can_be_chosen() {
         let config = config.with_root_certificates(roots).with_no_client_auth();
         let stream = TcpStream::connect(plane.server().address().unwrap()).await.unwrap();
         let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
-        let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
+        let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
         let is_connected = connector.connect(name, stream).await.is_ok();
         plane.stop().await.unwrap();
         is_connected

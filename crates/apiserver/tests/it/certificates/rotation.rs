@@ -59,14 +59,14 @@ async fn authorities_of_clients_are_read_again_also_for_open_connections() {
     let mut of_alice = connect(&plane, Some(&alice)).await.unwrap();
     let mut of_admin = connect(&plane, Some(&admin)).await.unwrap();
     assert_eq!(of_alice.user().await, Some(Ok("alice".to_owned())));
-    assert_eq!(user(&plane, Some(&bob)).await, None);
+    assert_eq!(user(&plane, Some(&bob)).await, Some(Err(401)));
 
     fs::write(&path, &second.certificate).unwrap();
     eventually(&plane, "the second authority", async || {
         user(&plane, Some(&bob)).await == Some(Ok("bob".to_owned()))
     })
     .await;
-    assert_eq!(user(&plane, Some(&alice)).await, None, "a new connection");
+    assert_eq!(user(&plane, Some(&alice)).await, Some(Err(401)), "a new connection");
     assert_eq!(of_alice.user().await, Some(Err(401)), "an open connection");
     assert_eq!(of_admin.user().await, Some(Ok("sampan-admin".to_owned())));
     let map = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
@@ -141,7 +141,7 @@ async fn the_authority_is_rotated_and_old_kubeconfigs_go_on() {
 
     fs::write(directory.path().join("pki/ca.crt"), &new_authority).unwrap();
     eventually(&plane, "the old authority is no longer trusted", async || {
-        user(&plane, Some(&old_admin)).await.is_none()
+        user(&plane, Some(&old_admin)).await == Some(Err(401))
     })
     .await;
     assert_eq!(open.user().await, Some(Err(401)));

@@ -38,7 +38,7 @@ pub(super) fn keep_metadata(new: &mut Object, old: &Object) {
 pub(super) fn validate(new: &Object, old: &Object, errors: &mut ErrorList) {
     if service_account::is_mirror(old) {
         let message = "static pods do not support ephemeral containers";
-        return errors.forbidden(&Path::EMPTY, message);
+        return errors.forbidden(&Path::UNNAMED, message);
     }
     spec::validate_pod(new, errors);
     annotations::validate_change(errors, top(new, "metadata"), top(old, "metadata"));

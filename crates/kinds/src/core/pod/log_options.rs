@@ -45,8 +45,7 @@ impl LogOptions {
         match (self.since_seconds, &self.since_time) {
             (Some(_), Some(_)) => {
                 let detail = "at most one of `sinceTime` or `sinceSeconds` may be specified";
-                // Upstream: a path without a name is written as an index without a number.
-                errors.forbidden(&Path::root("[]"), detail);
+                errors.forbidden(&Path::UNNAMED, detail);
             }
             (Some(seconds @ ..1), None) => {
                 errors.invalid(&Path::root("sinceSeconds"), seconds, positive);

@@ -50,10 +50,10 @@ fn same_names(new: &Value, old: &Value, part: &str) -> bool {
 pub(super) fn validate(new: &Object, old: &Object, errors: &mut ErrorList) {
     let (new_spec, old_spec) = (top(new, "spec"), top(old, "spec"));
     if service_account::is_mirror(old) {
-        return errors.forbidden(&Path::EMPTY, "static pods cannot be resized");
+        return errors.forbidden(&Path::UNNAMED, "static pods cannot be resized");
     }
     if at(old_spec, &["os", "name"]) == "windows" {
-        return errors.forbidden(&Path::EMPTY, "windows pods cannot be resized");
+        return errors.forbidden(&Path::UNNAMED, "windows pods cannot be resized");
     }
     let before = errors.len();
     spec::validate_pod(new, errors);

@@ -49,7 +49,7 @@ pub type Lookup<'a> = &'a dyn Fn(&str, &str, &str) -> Option<ReferencedObject>;
 
 impl Claims {
     /// The name of the user.
-    pub(super) fn subject(&self) -> String {
+    pub(in crate::auth::authentication) fn subject(&self) -> String {
         format!("{USERNAME_PREFIX}{}:{}", self.namespace, self.name)
     }
 
@@ -72,24 +72,30 @@ impl Claims {
         claims
     }
 
-    /// Reads what [`to_private`](Self::to_private) wrote.
-    pub(super) fn from_private(claims: &Value) -> Self {
+    /// Reads what [`to_private`](Self::to_private) wrote; None if a time is not a number.
+    pub(super) fn from_private(claims: &Value) -> Option<Self> {
         let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
         let reference = |field: &str| {
             let value = claims.get(field)?;
             Some(Reference { name: text(value, "name"), uid: text(value, "uid") })
         };
         let account = reference("serviceaccount").unwrap_or_default();
-        Self {
+        let warn_after = match &claims["warnafter"] {
+            Value::Null => None,
+            // Upstream: a fraction is cut off.
+            #[allow(clippy::cast_possible_truncation, reason = "as Go truncates it")]
+            time => Some(time.as_f64()? as i64),
+        };
+        Some(Self {
             namespace: text(claims, "namespace"),
             name: account.name,
             uid: account.uid,
             pod: reference("pod"),
             secret: reference("secret"),
             node: reference("node"),
-            warn_after: claims["warnafter"].as_i64(),
+            warn_after,
             ..Self::default()
-        }
+        })
     }
 
     /// Validates that the lifetime includes `now`. The error is upstream's message.
@@ -148,6 +154,11 @@ impl Claims {
         Ok(())
     }
 
+    /// The ID of the token as a credential; empty if the token has none.
+    pub(crate) fn credential_id(&self) -> String {
+        if self.id.is_empty() { String::new() } else { format!("JTI={}", self.id) }
+    }
+
     /// The user that the token authenticates.
     pub fn user(&self) -> User {
         let mut user = super::user(&self.namespace, &self.name, &self.uid);
@@ -157,7 +168,7 @@ impl Claims {
                 user.extra.insert(key, vec![value.to_owned()]);
             }
         };
-        extra("credential-id", &format!("JTI={}", self.id));
+        extra("credential-id", &self.credential_id());
         for (kind, bound) in [("pod", &self.pod), ("node", &self.node)] {
             let Some(Reference { name, uid }) = bound else { continue };
             extra(&format!("{kind}-name"), name);
@@ -228,6 +239,26 @@ mod tests {
     fn private_claims_are_read_as_they_were_written() {
         let private = claims().to_private();
         assert_eq!(private["pod"], json!({"name": "p", "uid": "1"}));
-        assert_eq!(Claims { id: "x".to_owned(), ..Claims::from_private(&private) }, claims());
+        let read = Claims::from_private(&private).unwrap();
+        assert_eq!(Claims { id: "x".to_owned(), ..read }, claims());
+    }
+
+    #[test]
+    fn a_time_is_a_number_or_missing() {
+        let warn_after = |time: Value| {
+            let claims = Claims::from_private(&json!({"warnafter": time}));
+            claims.map(|it| it.warn_after)
+        };
+        assert_eq!(warn_after(json!(7.9)), Some(Some(7)));
+        assert_eq!(warn_after(Value::Null), Some(None));
+        assert_eq!(warn_after(json!("a")), None);
+    }
+
+    #[test]
+    fn a_token_without_an_id_is_no_named_credential() {
+        let extra = |id: &str| Claims { id: id.to_owned(), ..Claims::default() }.user().extra;
+        let key = "authentication.kubernetes.io/credential-id";
+        assert_eq!(extra("x")[key], ["JTI=x"]);
+        assert_eq!(extra("").get(key), None);
     }
 }

@@ -95,17 +95,17 @@ impl LegacyClaims {
         Ok(claims)
     }
 
-    fn subject(&self) -> String {
+    pub(in crate::auth::authentication) fn subject(&self) -> String {
         format!("{USERNAME_PREFIX}{}:{}", self.namespace, self.name)
     }
 
     /// Validates that the secret contains the token and that the account exists. The error is
-    /// upstream's message. `used` is called with the secret, also if it is invalidated.
+    /// upstream's message. `used` is called with the secret and its kind, also if it is invalidated.
     pub(in crate::auth::authentication) fn validate(
         &self,
         token: &str,
         lookup: Lookup<'_>,
-        used: impl FnOnce(&ReferencedObject),
+        used: impl FnOnce(&ReferencedObject, SecretKind),
     ) -> Result<(), String> {
         let Self { namespace, name, uid, secret: secret_name } = self;
         let secret = lookup("secrets", namespace, secret_name);
@@ -126,8 +126,15 @@ impl LegacyClaims {
             let found = account.uid;
             return Err(format!("ServiceAccount UID ({found}) does not match claim ({uid})"));
         }
-        used(&secret);
-        if secret.is_invalidated {
+        let kind = if secret.is_invalidated {
+            SecretKind::Invalidated
+        } else if account.secrets.contains(secret_name) {
+            SecretKind::Generated
+        } else {
+            SecretKind::Manual
+        };
+        used(&secret, kind);
+        if kind == SecretKind::Invalidated {
             return Err(format!(
                 "the token in secret {namespace}/{secret_name} for service account {namespace}/{name} has been marked invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the '{INVALID_SINCE}' label from the secret to temporarily allow use of this token"
             ));
@@ -139,6 +146,18 @@ impl LegacyClaims {
     pub fn user(&self) -> User {
         super::user(&self.namespace, &self.name, &self.uid)
     }
+}
+
+/// How a secret with a token came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecretKind {
+    /// The service account lists it, as controllers of older releases did with the secrets that they
+    /// created.
+    Generated,
+    /// A user has created it.
+    Manual,
+    /// It is labeled as invalid.
+    Invalidated,
 }
 
 /// The current state of an object that a token refers to.
@@ -154,6 +173,8 @@ pub struct ReferencedObject {
     pub is_invalidated: bool,
     /// The date of the last use of the token in a secret; empty if it is not known.
     pub last_used: String,
+    /// The names of the secrets that a service account lists.
+    pub secrets: Vec<String>,
 }
 
 impl fmt::Debug for ReferencedObject {
@@ -173,12 +194,15 @@ impl ReferencedObject {
     pub fn of(object: &Object) -> Self {
         let deletion_timestamp = object.deletion_timestamp().and_then(machinery::timestamp::parse);
         let label = object.str_at(&["metadata", "labels", INVALID_SINCE]);
+        let secrets = object.get(&["secrets"]).and_then(Value::as_array).into_iter().flatten();
+        let secrets = secrets.filter_map(|it| it["name"].as_str()).map(str::to_owned);
         Self {
             uid: object.uid().to_owned(),
             deletion_timestamp: deletion_timestamp.map(|(seconds, _)| seconds),
             token: object.str_at(&["data", "token"]).to_owned(),
             is_invalidated: !label.is_empty(),
             last_used: object.str_at(&["metadata", "labels", LAST_USED]).to_owned(),
+            secrets: secrets.collect(),
         }
     }
 
@@ -209,7 +233,7 @@ mod tests {
             "secrets" => secret.cloned(),
             _ => Some(ReferencedObject { uid: account_uid.to_owned(), ..Default::default() }),
         };
-        assert_eq!(claims().validate("t", &lookup, |_| {}), expect.map_err(str::to_owned));
+        assert_eq!(claims().validate("t", &lookup, |_, _| {}), expect.map_err(str::to_owned));
     }
 
     #[test]
