@@ -1,8 +1,8 @@
 //! Jobs.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use http::{Method, Request, StatusCode};
@@ -11,7 +11,7 @@ use crate::interception::{self, Interception};
 use crate::objects::{PODS, names};
 use crate::plane::Plane;
 use machinery::{Value, json};
-use runtime::reconcile_history::ReconcileOutcome;
+use runtime::reconcile_history::{ReconcileOutcome, Record};
 use testenv::Client;
 
 pub(crate) const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
@@ -279,36 +279,36 @@ async fn a_count_of_another_writer_is_not_overwritten() {
 #[tokio::test]
 async fn pods_that_are_refused_are_created_again_after_a_second() {
     let mut plane = plane().await;
-    let creations = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&creations);
     let connect = interception::connect(&plane, move |request| {
-        if request.method() != Method::POST || request.uri().path() != PODS {
-            return Interception::None;
-        }
-        counted.fetch_add(1, Relaxed);
-        Interception::Refused(StatusCode::FORBIDDEN)
+        let is_creation = request.method() == Method::POST && request.uri().path() == PODS;
+        if is_creation { Interception::Refused(StatusCode::FORBIDDEN) } else { Interception::None }
     });
     plane.restart_with(connect).await;
     let manager = plane.controllers().manager();
-    let failures = || {
+    let failures = |name: &str| {
+        let is_failed = |it: &Record| matches!(it.outcome, ReconcileOutcome::Failed(_));
         let records = manager.records("job-controller");
-        records.iter().filter(|it| matches!(it.outcome, ReconcileOutcome::Failed(_))).count()
+        records.iter().filter(|it| it.request.name() == name && is_failed(it)).count()
     };
-    plane.create(JOBS, &job(&json!({}))).await;
+    let until_failures = async |name: &str, count: usize| {
+        while failures(name) < count {
+            tokio::task::yield_now().await;
+        }
+    };
     // The first attempt writes the status, which is followed by the second one.
-    while failures() < 2 {
-        tokio::task::yield_now().await;
+    plane.create(JOBS, &job(&json!({}))).await;
+    until_failures("work", 2).await;
+    plane.advance(Duration::from_millis(450));
+    // A retry would be before a later Job in the queue.
+    for name in ["later", "last"] {
+        let mut later = job(&json!({}));
+        later["metadata"]["name"] = name.into();
+        plane.create(JOBS, &later).await;
+        until_failures(name, 2).await;
     }
-    for milliseconds in [5, 10, 20, 40, 80, 160] {
-        plane.advance(Duration::from_millis(milliseconds));
-        plane.until(WORK, |_, job| job["status"]["active"].is_null()).await;
-    }
-    assert_eq!(creations.load(Relaxed), 2);
+    assert_eq!(failures("work"), 2);
     plane.advance(Duration::from_secs(2));
-    while failures() < 3 {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(creations.load(Relaxed), 3);
+    until_failures("work", 3).await;
     plane.stop().await;
 }
 
