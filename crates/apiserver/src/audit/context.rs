@@ -1,7 +1,6 @@
 //! [`AuditContext`]: the audit events of one request.
 
 use std::borrow::Cow;
-use std::mem;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -32,14 +31,13 @@ pub(crate) struct AuditContext {
 }
 
 #[derive(Default)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a fact about the request")]
 struct State {
     /// None before the policy is evaluated.
     config: Option<RequestAuditConfig>,
     event: Event,
-    /// Whether the event that a read was received is not stored yet: it can be stored together with
+    /// The stage whose event is not stored yet: that a read was received can be stored together with
     /// the next event.
-    is_deferred: bool,
+    deferred: Option<Stage>,
     /// Whether the only event is that of the failed authentication, or of an earlier refusal.
     is_unauthenticated: bool,
     /// Whether the response, which is a failure, is not recorded.
@@ -94,7 +92,7 @@ impl AuditContext {
     ) -> Result<(), NotStored> {
         self.evaluate(user, info, client, true);
         if info.verb.is_read_only() && self.auditor.can_defer() {
-            self.lock().is_deferred = true;
+            self.lock().deferred = Some(Stage::RequestReceived);
             return Ok(());
         }
         // The deadline of the request ends this as well.
@@ -330,7 +328,7 @@ impl AuditContext {
     /// The deferred event, and the event of a stage, a line each, unless the policy omits them.
     fn encode(&self, stage: Option<Stage>) -> Vec<u8> {
         let mut state = self.lock();
-        let deferred = mem::take(&mut state.is_deferred).then_some(Stage::RequestReceived);
+        let deferred = state.deferred.take();
         let mut out = Vec::new();
         let Some(config) = state.config.filter(|it| it.level > Level::None) else { return out };
         let stages = || {

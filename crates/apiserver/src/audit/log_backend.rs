@@ -118,21 +118,31 @@ impl LogBackend {
         written.map_err(|error| error.to_string())
     }
 
+    /// Appends lines, unless that may take long: another thread writes, or the disk is slow.
+    pub(super) fn try_write_lines(&self, lines: &[u8]) -> Option<Result<(), String>> {
+        let file = self.file.as_ref().filter(|_| !self.is_slow.load(Relaxed))?.try_lock().ok()?;
+        Some(self.append_locked(file, lines).map_err(|error| error.to_string()))
+    }
+
     /// Appends to a file. While its disk is slow, the runtime replaces each thread that waits for it,
     /// so that requests that are not recorded go on.
     fn append(&self, file: &Mutex<RotatingFile>, text: &[u8]) -> io::Result<()> {
-        let write = |mut file: MutexGuard<'_, RotatingFile>| {
-            let start = self.clock.instant();
-            let written = file.append(text);
-            self.is_slow.store(self.clock.elapsed_since(&start) > SLOW, Relaxed);
-            written
-        };
         if !self.is_slow.load(Relaxed)
             && let Some(file) = try_lock(file)
         {
-            return write(file);
+            return self.append_locked(file, text);
         }
-        keel::blocking(|| write(file.lock().unwrap_or_else(PoisonError::into_inner)))
+        keel::blocking(|| {
+            let file = file.lock().unwrap_or_else(PoisonError::into_inner);
+            self.append_locked(file, text)
+        })
+    }
+
+    fn append_locked(&self, mut file: MutexGuard<'_, RotatingFile>, text: &[u8]) -> io::Result<()> {
+        let start = self.clock.instant();
+        let written = file.append(text);
+        self.is_slow.store(self.clock.elapsed_since(&start) > SLOW, Relaxed);
+        written
     }
 }
 

@@ -3,9 +3,12 @@
 //!
 //! A write costs several times as much as the encoding of its events. So a request adds its lines to
 //! the current group and waits; the task of the writer lets the other requests that can run do the
-//! same, writes the group, and tells the result to all of them.
+//! same, writes the group, and tells the result to all of them. After many groups of one request each,
+//! requests write for themselves until two writes meet.
 
 use std::mem;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -18,6 +21,9 @@ use keel::Tasks;
 /// Lines that are longer are written by themselves, since they would be copied.
 const MAX_GROUPED: usize = 64 << 10;
 
+/// The number of groups of one request after which requests write for themselves.
+const LONE_GROUPS: u32 = 64;
+
 /// The capacity that a group keeps for the next one.
 const MAX_KEPT: usize = 256 << 10;
 
@@ -29,11 +35,17 @@ struct Shared {
     current: Mutex<Current>,
     /// Notified when a group has its first lines.
     begun: Notify,
+    /// Whether requests write for themselves.
+    are_alone: AtomicBool,
 }
 
 #[derive(Default)]
 struct Current {
     lines: Vec<u8>,
+    /// The number of requests in the group.
+    requests: usize,
+    /// The number of groups of one request since one with more.
+    lone_groups: u32,
     group: Arc<Group>,
     /// Whether the task has ended, so that each request writes for itself.
     is_stopped: bool,
@@ -49,7 +61,12 @@ struct Group {
 impl LogWriter {
     /// Starts the task.
     pub(super) fn start(log: LogBackend, tasks: &Tasks) -> Self {
-        let shared = Arc::new(Shared { log, current: Mutex::default(), begun: Notify::new() });
+        let shared = Arc::new(Shared {
+            log,
+            current: Mutex::default(),
+            begun: Notify::new(),
+            are_alone: AtomicBool::new(true),
+        });
         let task = WriterTask(Arc::clone(&shared));
         tasks.spawn("audit-log", task.run(tasks.clone()));
         Self(shared)
@@ -63,6 +80,12 @@ impl LogWriter {
             return self.write_now(event);
         }
         let lines = self.0.log.lines(event)?;
+        if self.0.are_alone.load(Relaxed) {
+            if let Some(result) = self.0.log.try_write_lines(&lines) {
+                return result;
+            }
+            self.0.are_alone.store(false, Relaxed);
+        }
         let Some(group) = self.0.add(&lines) else { return self.write_now(event) };
         loop {
             // Created before the result is read, so that no notification is missed.
@@ -88,6 +111,7 @@ impl Shared {
             return None;
         }
         let is_first = current.lines.is_empty();
+        current.requests += 1;
         current.lines.extend_from_slice(lines);
         let group = Arc::clone(&current.group);
         drop(current);
@@ -102,6 +126,9 @@ impl Shared {
         let group = {
             let mut current = self.lock();
             mem::swap(&mut current.lines, spare);
+            let is_lone = mem::take(&mut current.requests) == 1;
+            current.lone_groups = if is_lone { current.lone_groups.saturating_add(1) } else { 0 };
+            self.are_alone.store(current.lone_groups >= LONE_GROUPS, Relaxed);
             mem::take(&mut current.group)
         };
         if !spare.is_empty() {
@@ -179,6 +206,11 @@ mod tests {
             Self { directory, writer: LogWriter::start(log, &tasks), tasks }
         }
 
+        /// As after two writes that met.
+        fn expect_others(&self) {
+            self.writer.0.are_alone.store(false, Relaxed);
+        }
+
         fn lines(&self) -> Vec<String> {
             let text = fs::read_to_string(self.directory.path().join("audit.log")).unwrap();
             text.lines().map(ToOwned::to_owned).collect()
@@ -192,6 +224,7 @@ mod tests {
     #[tokio::test]
     async fn concurrent_events_are_all_written_before_their_requests_go_on() {
         let fixture = Fixture::new();
+        fixture.expect_others();
         let writes = (0..100).map(async |number| {
             fixture.writer.write(&line(number)).await.unwrap();
             assert!(fixture.lines().contains(&number.to_string()));
@@ -201,8 +234,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_event_without_others_is_written_at_once() {
+        let fixture = Fixture::new();
+        assert!(fixture.writer.write(&line(1)).now_or_never().is_some());
+        fixture.expect_others();
+        assert!(fixture.writer.write(&line(2)).now_or_never().is_none());
+        for _ in 0..=LONE_GROUPS {
+            fixture.writer.write(&line(3)).await.unwrap();
+        }
+        assert!(fixture.writer.write(&line(4)).now_or_never().is_some());
+        let lines = fixture.lines();
+        assert!(
+            lines.starts_with(&["1".to_owned(), "2".to_owned()])
+                && lines.ends_with(&["4".to_owned()])
+        );
+    }
+
+    #[tokio::test]
     async fn an_event_whose_request_is_dropped_is_written() {
         let fixture = Fixture::new();
+        fixture.expect_others();
         let event = line(1);
         let mut write = Box::pin(fixture.writer.write(&event));
         assert!((&mut write).now_or_never().is_none());
@@ -214,6 +265,7 @@ mod tests {
     #[tokio::test]
     async fn events_at_and_after_the_stop_are_written() {
         let fixture = Fixture::new();
+        fixture.expect_others();
         let event = line(1);
         let mut write = Box::pin(fixture.writer.write(&event));
         assert!((&mut write).now_or_never().is_none());
