@@ -229,14 +229,31 @@ impl<K: Resource<DynamicType = (), Scope: 'static>> ControllerBuilder<K> {
         self
     }
 
-    /// Sets the reconcile function and its context.
-    pub fn reconcile<C, F, R>(self, reconcile: F, context: C) -> Controller
+    /// Sets the reconcile function and its context: a value, or an `Arc` that several controllers
+    /// share.
+    ///
+    /// ```no_run
+    /// # use {k8s_openapi::api::core::v1::{ConfigMap, Pod}, std::sync::Arc};
+    /// # use runtime::{Action, Client, Controller, Failure, Manager, Request};
+    /// struct Context {
+    ///     client: Client,
+    /// }
+    /// # async fn maps(_: Request, _: Arc<Context>) -> Result<Action, Failure> { Ok(Action::Done) }
+    /// # async fn pods(_: Request, _: Arc<Context>) -> Result<Action, Failure> { Ok(Action::Done) }
+    ///
+    /// fn add_to(manager: &Manager) {
+    ///     let context = Arc::new(Context { client: manager.client() });
+    ///     manager.add(Controller::for_::<ConfigMap>().reconcile(maps, Arc::clone(&context)));
+    ///     manager.add(Controller::for_::<Pod>().reconcile(pods, context));
+    /// }
+    /// ```
+    pub fn reconcile<C, F, R>(self, reconcile: F, context: impl Into<Arc<C>>) -> Controller
     where
         C: Send + Sync + 'static,
         F: Fn(Request, Arc<C>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Action, Failure>> + Send + 'static,
     {
-        let context = Arc::new(context);
+        let context = context.into();
         Controller {
             name: self.name,
             workers: self.workers,

@@ -20,9 +20,9 @@
 //!
 //! # async fn sites(_: Request, _: Arc<()>) -> Result<Action, Failure> { Ok(Action::Done) }
 //! # async fn gates(_: Request, _: Arc<()>) -> Result<Action, Failure> { Ok(Action::Done) }
-//! # async fn example(client: Client, convert: Handler, pod: &str) -> Result<(), ManagerError> {
+//! # async fn example(client: Client, convert: Handler) -> Result<(), ManagerError> {
 //! let options = ManagerOptions {
-//!     leader_election: Some(LeaderElection::new("operators", "site-operator", pod)),
+//!     leader_election: Some(LeaderElection::new("operators", "site-operator")),
 //!     endpoint: Some(([0, 0, 0, 0], 8080).into()),
 //!     stop_within: Duration::from_secs(20),
 //!     ..ManagerOptions::default()
@@ -70,7 +70,7 @@ use crate::controller::{is_namespaced, scope_of};
 use crate::event_source::{EnqueueHandler, EventSources, controller_uid};
 use crate::fence::Fence;
 use crate::health::Checks;
-use crate::leader_election::Leadership;
+use crate::leader_election::{Leadership, host_name};
 use crate::managed_client::{fenced, managed};
 use crate::metrics::DurationHistogram;
 use crate::metrics::requests::Requests;
@@ -337,7 +337,7 @@ impl Manager {
         let instance = match leader_election {
             Some(election) => election.identity.clone(),
             // The name of the pod.
-            None => std::env::var("HOSTNAME").unwrap_or_default(),
+            None => host_name(),
         };
         let reporter = Reporter::new(controller, &instance);
         let recorder = Recorder::start(client, reporter, clock, entropy, &shared.side_tasks);

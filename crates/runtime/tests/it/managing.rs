@@ -53,7 +53,7 @@ async fn a_replica_that_does_not_lead_serves_webhooks() {
         _ if target.contains("/leases") => RequestOutcome::Refused(503),
         _ => RequestOutcome::Served,
     });
-    let leader_election = Some(LeaderElection::new("default", "the-lease", "second"));
+    let leader_election = Some(LeaderElection::new("default", "the-lease").identity("second"));
     let endpoint = Some("127.0.0.1:0".parse().unwrap());
     let options = ManagerOptions { leader_election, endpoint, ..options() };
     let clock = options.clock.clone();
