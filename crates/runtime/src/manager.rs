@@ -56,17 +56,19 @@ mod signals;
 mod run;
 mod stop;
 mod background_manager;
+mod settled;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube_client::Client;
-use kube_core::Resource;
+use kube_core::{DynamicObject, Resource};
 use tokio::sync::watch;
 
 use crate::control_loop::ControlLoop;
 use crate::controller::{is_namespaced, scope_of};
+use crate::endpoint::AccessReviewer;
 use crate::event_source::{EnqueueHandler, EventSources, controller_uid};
 use crate::fence::Fence;
 use crate::health::Checks;
@@ -78,7 +80,7 @@ use crate::reconcile_history::{ReconcileHistory, Record};
 use crate::recorder::{Recorder, Reporter};
 use crate::webhook::server::ReviewMetrics;
 use crate::webhook::{CertificateOptions, InjectionTarget, WebhookServer};
-use crate::{ApiService, CONTROLLER_INDEX, Controller};
+use crate::{ApiService, CONTROLLER_INDEX, Controller, DynamicKind};
 use caches::Caches;
 use informer::work_queue::QueueOptions;
 use informer::{InformerFactory, Lister, Scope, Selection, SharedInformer, WorkQueue};
@@ -87,7 +89,8 @@ use metrics::OtherMetrics;
 use webhooks::Webhooks;
 
 pub use background_manager::BackgroundManager;
-pub use options::{ManagerError, ManagerOptions};
+pub use options::{EndpointAccess, ManagerError, ManagerOptions};
+pub use settled::NotSettled;
 
 /// See the [module documentation](self). Clones are the same manager.
 #[derive(Clone)]
@@ -98,6 +101,8 @@ pub(crate) struct ManagerState {
     /// Without the fence, for the lease and the webhook certificates.
     raw_client: Client,
     client: Client,
+    /// Reviews the requests of the endpoint, unless it is open.
+    pub(crate) access_reviewer: Option<AccessReviewer>,
     caches: Caches,
     fence: Fence,
     pub(crate) health: Checks,
@@ -168,6 +173,10 @@ impl Manager {
                 clock,
                 entropy,
             ),
+            access_reviewer: match options.endpoint_access {
+                EndpointAccess::Open => None,
+                EndpointAccess::Authorized => Some(AccessReviewer::new(counted.clone(), clock)),
+            },
             raw_client: counted,
             caches,
             fence,
@@ -258,6 +267,23 @@ impl Manager {
         K: Resource<DynamicType = (), Scope: 'static>,
     {
         self.informer::<K>().lister()
+    }
+
+    /// The informer of a kind that is known at run time only.
+    ///
+    /// ```no_run
+    /// # fn example(manager: &runtime::Manager, kind: &runtime::DynamicKind) {
+    /// let labelled = manager.informer_dynamic(kind);
+    /// labelled.indexer().add_index("app", |item| item.labels().get("app").into_iter().map(Into::into).collect());
+    /// # }
+    /// ```
+    pub fn informer_dynamic(&self, kind: &DynamicKind) -> SharedInformer {
+        self.0.caches.informer(kind.scope(), kind.is_namespaced)
+    }
+
+    /// A lister of the cache of a kind that is known at run time only.
+    pub fn lister_dynamic(&self, kind: &DynamicKind) -> Lister<DynamicObject> {
+        self.informer_dynamic(kind).lister()
     }
 
     /// A lister of the selected objects of a kind, with the cache of a controller that is
