@@ -7,6 +7,7 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{
     Attribute, Data, DeriveInput, Expr, ExprLit, Fields, Ident, Lit, LitStr, Meta, Path, Token,
+    Type,
 };
 
 use crate::markers::{FIELD_ARGUMENTS, Markers, unknown_argument};
@@ -50,7 +51,8 @@ pub(crate) fn schema(arguments: TokenStream, mut item: DeriveInput) -> syn::Resu
     }
     expand_schema(&arguments, &mut item)?;
     let part_checks = part_checks(&arguments, &item);
-    Ok(quote!(#item #part_checks))
+    // Before the item, so that its errors come first.
+    Ok(quote!(#part_checks #item))
 }
 
 /// `#[resource(…)]` on the spec of a kind.
@@ -84,7 +86,7 @@ pub(crate) fn resource(arguments: TokenStream, mut item: DeriveInput) -> syn::Re
             schemars = #schemars, serde = #serde, serde_json = #json))]
     ));
     let part_checks = part_checks(&arguments, &item);
-    Ok(quote!(#item #root_schema #part_checks))
+    Ok(quote!(#part_checks #item #root_schema))
 }
 
 fn expand_schema(arguments: &Arguments, item: &mut DeriveInput) -> syn::Result<()> {
@@ -228,7 +230,7 @@ fn part_checks(arguments: &Arguments, item: &DeriveInput) -> Option<TokenStream>
     let mut types = Vec::new();
     let mut collect = |fields: &Fields| {
         let parts = fields.iter().filter(|field| !has_own_schema(&field.attrs));
-        types.extend(parts.map(|field| field.ty.clone()));
+        types.extend(parts.map(|field| element_type(&field.ty).clone()));
     };
     match &item.data {
         Data::Struct(data) => collect(&data.fields),
@@ -244,6 +246,20 @@ fn part_checks(arguments: &Arguments, item: &DeriveInput) -> Option<TokenStream>
         quote_spanned!(span=> let _ = #macro_support::is_part::<#ty>;)
     });
     Some(quote!(const _: () = { #(#checks)* };))
+}
+
+/// The type in options, lists and maps: that of the elements.
+fn element_type(ty: &Type) -> &Type {
+    let Type::Path(path) = ty else { return ty };
+    let Some(last) = path.path.segments.last() else { return ty };
+    let containers = ["Option", "Vec", "Box", "BTreeMap", "HashMap", "BTreeSet"];
+    let syn::PathArguments::AngleBracketed(arguments) = &last.arguments else { return ty };
+    match arguments.args.last() {
+        Some(syn::GenericArgument::Type(inner)) if containers.iter().any(|it| last.ident == it) => {
+            element_type(inner)
+        }
+        _ => ty,
+    }
 }
 
 /// Whether a field is left out of the schema, or has one that is not that of its type.
@@ -403,7 +419,7 @@ mod tests {
     #[test]
     fn the_type_of_each_field_must_have_a_schema() {
         let item = syn::parse_quote! {
-            struct Part { theme: Theme, #[serde(skip)] cache: Cache }
+            struct Part { themes: Option<Vec<Theme>>, #[serde(skip)] cache: Cache }
         };
         let expanded = expanded(schema(quote!(), item));
         assert!(expanded.contains("is_part::<Theme>"), "{expanded}");

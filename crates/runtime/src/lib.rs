@@ -40,6 +40,11 @@
 #[doc = include_str!("../../../docs/operators.md")]
 struct OperatorGuide;
 
+/// The guide for tests of operators, whose example is run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/testing-operators.md")]
+struct TestingGuide;
+
 pub mod reconcile;
 pub mod predicate;
 pub mod event_source;

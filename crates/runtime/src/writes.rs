@@ -146,12 +146,11 @@ fn merge_patch(present: &Value, wanted: &Value) -> Option<Value> {
         patch.insert(name.clone(), Value::Null);
     }
     for (name, wanted) in wanted {
-        match present.get(name) {
-            Some(present) => {
-                patch.extend(merge_patch(present, wanted).map(|it| (name.clone(), it)))
-            }
-            None => drop(patch.insert(name.clone(), wanted.clone())),
-        }
+        let difference = match present.get(name) {
+            Some(present) => merge_patch(present, wanted),
+            None => Some(wanted.clone()),
+        };
+        patch.extend(difference.map(|difference| (name.clone(), difference)));
     }
     Some(Value::Object(patch))
 }
@@ -160,9 +159,9 @@ fn merge_patch(present: &Value, wanted: &Value) -> Option<Value> {
 mod tests {
     use super::*;
 
-    fn check(present: Value, wanted: &Value, expected: Option<Value>) {
+    fn check(present: Value, wanted: &Value, expected: Option<&Value>) {
         let patch = merge_patch(&present, wanted);
-        assert_eq!(patch, expected);
+        assert_eq!(patch.as_ref(), expected);
         let mut patched = present;
         json_patch::merge(&mut patched, &patch.unwrap_or_else(|| json!({})));
         assert_eq!(patched, *wanted);
@@ -174,8 +173,8 @@ mod tests {
         check(present.clone(), &present, None);
         let wanted = json!({"b": {"c": 2, "d": 4}, "list": [1, 2], "new": {"x": 1}});
         let patch = json!({"a": null, "b": {"d": 4}, "list": [1, 2], "new": {"x": 1}});
-        check(present, &wanted, Some(patch));
-        check(Value::Null, &json!({"a": 1}), Some(json!({"a": 1})));
+        check(present, &wanted, Some(&patch));
+        check(Value::Null, &json!({"a": 1}), Some(&json!({"a": 1})));
         assert_eq!(merge_patch(&Value::Null, &json!({})), None);
     }
 }

@@ -65,19 +65,17 @@ async fn a_settled_manager_has_done_everything() {
     let running = Running::start(&manager);
     for round in 1..6 {
         for name in ["a", "b", "c"] {
-            match round {
-                1 => world.create_thing(name, json!(round)).await,
-                _ => {
-                    let patch = json!({"spec": {"size": round * 10}});
-                    drop(world.env.merge(&format!("{THINGS}/{name}"), &patch).await);
-                }
+            if round == 1 {
+                world.create_thing(name, json!(10)).await;
+            } else {
+                let patch = json!({"spec": {"size": round * 10}});
+                world.env.merge(&format!("{THINGS}/{name}"), &patch).await;
             }
         }
         manager.settled(MINUTE).await.unwrap();
         for name in ["a", "b", "c"] {
             let map = world.env.read(&format!("{MAPS}/{name}")).await;
-            let size = if round == 1 { 1 } else { round * 10 };
-            assert_eq!(map["data"]["size"], size.to_string(), "{name} in round {round}");
+            assert_eq!(map["data"]["size"], (round * 10).to_string(), "{name} in round {round}");
         }
     }
     running.stop().await;
