@@ -22,6 +22,17 @@ use serde_json::{Value, json};
 /// #[runtime::schema]
 /// struct Site { theme: Theme }
 /// ```
+///
+/// ```
+/// use runtime::macro_support::{Part, is_part};
+///
+/// #[runtime::schema]
+/// struct Theme { color: String }
+///
+/// fn is_theme(_: &impl Part) {}
+/// is_theme(&Theme { color: "red".to_owned() });
+/// is_part::<Theme>();
+/// ```
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no schema, so it cannot be a part of a custom resource",
