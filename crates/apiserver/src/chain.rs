@@ -26,7 +26,7 @@ use crate::auth::impersonation::impersonate;
 use crate::endpoints::context::ContextParts;
 use crate::flow_control;
 use crate::flow_control::{
-    AnswerAccount, FlowSchema, STREAM_OVERHEAD, SeatRequest, TooManyRequests,
+    AnswerAccount, BodyMemory, FlowSchema, STREAM_OVERHEAD, SeatRequest, TooManyRequests,
 };
 use crate::http::body::Body;
 use crate::http::deadline::Deadline;
@@ -225,16 +225,7 @@ impl IdentifiedRequest {
         }
         // The body is read before a seat is taken, so that a client that sends its body slowly
         // occupies no seat.
-        let mut memory = None;
-        let body = if info.verb.is_read_only() || info.resource.is_none() {
-            Bytes::new()
-        } else {
-            if peer.connection.is_some() {
-                memory = Some(plane.flow_control.body_memory(&user)?);
-            }
-            let reserve = |bytes| memory.as_mut().map_or(Ok(()), |it| it.grow(bytes));
-            request_body::read(body, reserve).await?
-        };
+        let (body, _memory) = read_body(&plane, &peer, &user, &info, body).await?;
         let seat = if peer.connection.is_some() {
             let request = SeatRequest { user: &user, info: &info, arrival: started, deadline };
             let estimate =
@@ -294,6 +285,26 @@ impl IdentifiedRequest {
         }
         response
     }
+}
+
+/// The body of a write, and the share of memory that it occupies; empty for a read.
+async fn read_body(
+    plane: &Plane,
+    peer: &Peer,
+    user: &User,
+    info: &RequestInfo,
+    body: &mut RequestBody,
+) -> Result<(Bytes, Option<BodyMemory>), Status> {
+    if info.verb.is_read_only() || info.resource.is_none() {
+        return Ok((Bytes::new(), None));
+    }
+    let mut memory = match peer.connection {
+        Some(_) => Some(plane.flow_control.body_memory(user)?),
+        None => None,
+    };
+    let reserve = |bytes| memory.as_mut().map_or(Ok(()), |it| it.grow(bytes));
+    let body = request_body::read(body, reserve).await?;
+    Ok((body, memory))
 }
 
 /// Upstream: the filter `WithPriorityAndFairness` does not answer with a Status.

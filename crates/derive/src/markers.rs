@@ -5,8 +5,29 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::spanned::Spanned;
 use syn::{Attribute, LitStr, Meta, Token};
+
+/// The arguments of `#[schema(…)]` on a field, for messages.
+pub(crate) const FIELD_ARGUMENTS: [&str; 7] = [
+    "rule",
+    "list_type",
+    "list_map_keys",
+    "map_type",
+    "preserve_unknown_fields",
+    "embedded_resource",
+    "int_or_string",
+];
+
+/// The arguments of a rule after its expression.
+const RULE_ARGUMENTS: [&str; 5] =
+    ["message", "message_expression", "reason", "field_path", "optional_old_self"];
+
+/// The error for an argument that `place` does not have, with those that it has.
+pub(crate) fn unknown_argument(meta: &Meta, place: &str, known: &[&str]) -> syn::Error {
+    let name = meta.path().segments.iter().map(|it| it.ident.to_string()).collect::<Vec<_>>();
+    let (name, known) = (name.join("::"), known.join(", "));
+    syn::Error::new_spanned(meta, format!("unknown argument `{name}` of {place}; known: {known}"))
+}
 
 /// See the [module documentation](self).
 #[derive(Default)]
@@ -70,10 +91,8 @@ impl Markers {
                 attribute.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)?;
             for meta in &metas {
                 if !markers.take(meta)? {
-                    return Err(syn::Error::new_spanned(
-                        meta,
-                        "unknown argument of #[schema(…)] on a field",
-                    ));
+                    let place = "#[schema(…)] on a field";
+                    return Err(unknown_argument(meta, place, &FIELD_ARGUMENTS));
                 }
             }
         }
@@ -163,7 +182,7 @@ impl Parse for Rule {
                     meta.require_path_only()?;
                     ("optionalOldSelf", quote!(true))
                 }
-                _ => return Err(syn::Error::new(meta.span(), "unknown argument of a rule")),
+                _ => return Err(unknown_argument(&meta, "a rule", &RULE_ARGUMENTS)),
             };
             fields.push((name, value));
         }
@@ -242,6 +261,16 @@ mod tests {
     }
 
     #[test]
+    fn all_known_arguments_are_markers() {
+        for name in FIELD_ARGUMENTS {
+            let name = quote::format_ident!("{name}");
+            let meta: Meta = syn::parse_quote!(#name);
+            // Those with a value are refused since it is missing, but are not unknown.
+            assert!(Markers::default().take(&meta).unwrap_or(true), "{name}");
+        }
+    }
+
+    #[test]
     fn unknown_or_empty_arguments_are_refused() {
         check(
             &[syn::parse_quote!(#[schema(list_type = "bag")])],
@@ -249,11 +278,13 @@ mod tests {
         );
         check(
             &[syn::parse_quote!(#[schema(lits_type = "set")])],
-            "unknown argument of #[schema(…)] on a field",
+            "unknown argument `lits_type` of #[schema(…)] on a field; known: rule, list_type, \
+             list_map_keys, map_type, preserve_unknown_fields, embedded_resource, int_or_string",
         );
         check(
             &[syn::parse_quote!(#[schema(rule("a", massage = "b"))])],
-            "unknown argument of a rule",
+            "unknown argument `massage` of a rule; known: message, message_expression, reason, \
+             field_path, optional_old_self",
         );
         check(
             &[syn::parse_quote!(#[schema(rule(""))])],

@@ -2,14 +2,43 @@
 //! use, so that an operator's `Cargo.toml` need not list these crates.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use quote::{quote, quote_spanned};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{
     Attribute, Data, DeriveInput, Expr, ExprLit, Fields, Ident, Lit, LitStr, Meta, Path, Token,
+    Type,
 };
 
-use crate::markers::Markers;
+use crate::markers::{FIELD_ARGUMENTS, Markers, unknown_argument};
+
+/// The arguments of kube-derive that `#[resource(…)]` accepts.
+const KUBE_ARGUMENTS: [&str; 24] = [
+    "group",
+    "version",
+    "kind",
+    "namespaced",
+    "status",
+    "scale",
+    "printcolumn",
+    "shortname",
+    "category",
+    "selectable",
+    "plural",
+    "singular",
+    "doc",
+    "root",
+    "no_spec",
+    "derive",
+    "attr",
+    "schema",
+    "annotation",
+    "label",
+    "validation",
+    "storage",
+    "served",
+    "deprecated",
+];
 
 type Metas = Punctuated<Meta, Token![,]>;
 
@@ -17,10 +46,13 @@ type Metas = Punctuated<Meta, Token![,]>;
 pub(crate) fn schema(arguments: TokenStream, mut item: DeriveInput) -> syn::Result<TokenStream> {
     let arguments = Arguments::parse(arguments)?;
     if let Some(meta) = arguments.rest.first() {
-        return Err(syn::Error::new_spanned(meta, "unknown argument of #[schema(…)]"));
+        let known = [&FIELD_ARGUMENTS[..], &["crate_path"]].concat();
+        return Err(unknown_argument(meta, "#[schema(…)]", &known));
     }
     expand_schema(&arguments, &mut item)?;
-    Ok(item.into_token_stream())
+    let part_checks = part_checks(&arguments, &item);
+    // Before the item, so that its errors come first.
+    Ok(quote!(#part_checks #item))
 }
 
 /// `#[resource(…)]` on the spec of a kind.
@@ -32,6 +64,7 @@ pub(crate) fn resource(arguments: TokenStream, mut item: DeriveInput) -> syn::Re
         ));
     }
     let mut arguments = Arguments::parse(arguments)?;
+    arguments.check_names(&item)?;
     if !arguments.rest.iter().any(|it| it.path().is_ident("doc"))
         && let Some(documentation) = documentation(&item.attrs)
     {
@@ -52,7 +85,8 @@ pub(crate) fn resource(arguments: TokenStream, mut item: DeriveInput) -> syn::Re
         #[kube(#rest, crates(kube = #kube, kube_core = #core, k8s_openapi = #openapi,
             schemars = #schemars, serde = #serde, serde_json = #json))]
     ));
-    Ok(quote!(#item #root_schema))
+    let part_checks = part_checks(&arguments, &item);
+    Ok(quote!(#part_checks #item #root_schema))
 }
 
 fn expand_schema(arguments: &Arguments, item: &mut DeriveInput) -> syn::Result<()> {
@@ -118,6 +152,24 @@ impl Arguments {
         Ok(parsed)
     }
 
+    /// Checks the arguments for kube-derive, whose own errors do not say what is known.
+    fn check_names(&self, item: &DeriveInput) -> syn::Result<()> {
+        for meta in &self.rest {
+            if !KUBE_ARGUMENTS.iter().any(|name| meta.path().is_ident(name)) {
+                let ours = [&FIELD_ARGUMENTS[..], &["object_rule", "crate_path"]].concat();
+                let known = [&KUBE_ARGUMENTS[..], &ours].concat();
+                return Err(unknown_argument(meta, "#[resource(…)]", &known));
+            }
+        }
+        for name in ["group", "version", "kind"] {
+            if !self.rest.iter().any(|meta| meta.path().is_ident(name)) {
+                let message = format!("missing argument `{name} = \"…\"` of #[resource(…)]");
+                return Err(syn::Error::new_spanned(&item.ident, message));
+            }
+        }
+        Ok(())
+    }
+
     /// Implements `JsonSchema` for the root object if it has `object_rule`s. kube-derive's own
     /// implementation cannot be used: its expansion names crates that an operator need not depend
     /// on.
@@ -126,7 +178,7 @@ impl Arguments {
         let (macro_support, spec) = (self.macro_support(), &item.ident);
         let schemars = quote!(#macro_support::schemars).to_string().replace(' ', "");
         let documentation = self.text("doc").map(|text| quote!(#[doc = #text]));
-        let Some(kind) = self.text("struct").or_else(|| self.text("kind")) else {
+        let Some(kind) = self.text("root").or_else(|| self.text("kind")) else {
             return Err(syn::Error::new_spanned(spec, "missing argument `kind = \"…\"`"));
         };
         let status: Option<Path> = self.text("status").map(|it| it.parse()).transpose()?;
@@ -170,6 +222,55 @@ impl Arguments {
         let crate_path = &self.crate_path;
         syn::parse_quote!(#crate_path::macro_support)
     }
+}
+
+/// Checks that the type of each field has a schema, so that the error says what to add. A type with
+/// parameters is not checked, since a check would need their bounds.
+fn part_checks(arguments: &Arguments, item: &DeriveInput) -> Option<TokenStream> {
+    let mut types = Vec::new();
+    let mut collect = |fields: &Fields| {
+        let parts = fields.iter().filter(|field| !has_own_schema(&field.attrs));
+        types.extend(parts.map(|field| element_type(&field.ty).clone()));
+    };
+    match &item.data {
+        Data::Struct(data) => collect(&data.fields),
+        Data::Enum(data) => data.variants.iter().for_each(|variant| collect(&variant.fields)),
+        Data::Union(_) => {}
+    }
+    if types.is_empty() || !item.generics.params.is_empty() {
+        return None;
+    }
+    let macro_support = arguments.macro_support();
+    let checks = types.iter().map(|ty| {
+        let span = syn::spanned::Spanned::span(ty);
+        quote_spanned!(span=> let _ = #macro_support::is_part::<#ty>;)
+    });
+    Some(quote!(const _: () = { #(#checks)* };))
+}
+
+/// The type in options, lists and maps: that of the elements.
+fn element_type(ty: &Type) -> &Type {
+    let Type::Path(path) = ty else { return ty };
+    let Some(last) = path.path.segments.last() else { return ty };
+    let containers = ["Option", "Vec", "Box", "BTreeMap", "HashMap", "BTreeSet"];
+    let syn::PathArguments::AngleBracketed(arguments) = &last.arguments else { return ty };
+    match arguments.args.last() {
+        Some(syn::GenericArgument::Type(inner)) if containers.iter().any(|it| last.ident == it) => {
+            element_type(inner)
+        }
+        _ => ty,
+    }
+}
+
+/// Whether a field is left out of the schema, or has one that is not that of its type.
+fn has_own_schema(attributes: &[Attribute]) -> bool {
+    let own = ["skip", "with", "schema_with", "skip_serializing", "skip_deserializing"];
+    let relevant = attributes
+        .iter()
+        .filter(|it| it.path().is_ident("serde") || it.path().is_ident("schemars"));
+    let mut metas =
+        relevant.filter_map(|it| it.parse_args_with(Metas::parse_terminated).ok()).flatten();
+    metas.any(|meta| own.iter().any(|name| meta.path().is_ident(name)))
 }
 
 /// The last segments of all derived traits.
@@ -271,7 +372,13 @@ mod tests {
                 size: i32,
             }
         );
-        let rule = quote!(kind = "Site", status = "super::Status", object_rule("true"));
+        let rule = quote!(
+            group = "g",
+            version = "v1",
+            kind = "Site",
+            status = "super::Status",
+            object_rule("true")
+        );
         let expanded = expanded(resource(rule, item));
         assert!(expanded.contains(r#"schema="manual""#), "{expanded}");
         let root = "structRoot{spec:SiteSpec,status:::core::option::Option<super::Status>}";
@@ -286,7 +393,9 @@ mod tests {
             }
         );
         let error = expanded(schema(quote!(group = "example.com"), part));
-        assert_eq!(error, "unknown argument of #[schema(…)]");
+        let known = "rule, list_type, list_map_keys, map_type, preserve_unknown_fields, \
+                     embedded_resource, int_or_string, crate_path";
+        assert_eq!(error, format!("unknown argument `group` of #[schema(…)]; known: {known}"));
         let kinds: DeriveInput = syn::parse_quote!(
             enum Kinds {
                 A,
@@ -294,5 +403,26 @@ mod tests {
         );
         let error = expanded(resource(quote!(kind = "A"), kinds));
         assert_eq!(error, "the spec of a resource must be a struct");
+        let spec: DeriveInput = syn::parse_quote!(
+            struct SiteSpec {
+                size: i32,
+            }
+        );
+        let named = quote!(group = "example.com", version = "v1", kind = "Site", namespace);
+        let error = expanded(resource(named, spec.clone()));
+        let start = "unknown argument `namespace` of #[resource(…)]; known: group, version, kind, namespaced, ";
+        assert!(error.starts_with(start), "{error}");
+        let error = expanded(resource(quote!(group = "example.com", kind = "Site"), spec));
+        assert_eq!(error, "missing argument `version = \"…\"` of #[resource(…)]");
+    }
+
+    #[test]
+    fn the_type_of_each_field_must_have_a_schema() {
+        let item = syn::parse_quote! {
+            struct Part { themes: Option<Vec<Theme>>, #[serde(skip)] cache: Cache }
+        };
+        let expanded = expanded(schema(quote!(), item));
+        assert!(expanded.contains("is_part::<Theme>"), "{expanded}");
+        assert!(!expanded.contains("is_part::<Cache>"), "{expanded}");
     }
 }

@@ -200,6 +200,11 @@ impl Listener {
         self.filled.notify_one();
     }
 
+    /// The number of events that wait or are being processed.
+    pub(crate) fn backlog(&self) -> usize {
+        self.lock().unprocessed()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HandlerQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

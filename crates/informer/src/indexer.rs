@@ -28,9 +28,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use serde::de::DeserializeOwned;
+
 use crate::item::compare_versions;
 use crate::unconfirmed_writes::{Origin, UnconfirmedWrites};
-use crate::{Item, ObjectKey};
+use crate::{DecodeFailures, Item, ObjectKey};
 
 /// Returns the values of an object in an index. It must return the same values for the same state,
 /// and must not read from the indexer, which is locked meanwhile. An object for which it panics is
@@ -100,6 +102,35 @@ impl Indexer {
             index.insert(item);
         }
         store.indices.insert(name.to_owned(), index);
+    }
+
+    /// Adds an index of objects of a Rust type. An object that does not decode is logged as a warning,
+    /// once, and is not in the index.
+    ///
+    /// ```
+    /// # use informer::{Indexer, Item};
+    /// #[derive(serde::Deserialize)]
+    /// struct Pod { spec: Spec }
+    /// #[derive(serde::Deserialize)]
+    /// #[serde(rename_all = "camelCase")]
+    /// struct Spec { node_name: String }
+    ///
+    /// let indexer = Indexer::new();
+    /// indexer.add_typed_index("node", |pod: &Pod| vec![pod.spec.node_name.clone()]);
+    /// # let pod = br#"{"metadata":{"namespace":"n","name":"a"},"spec":{"nodeName":"node-1"}}"#;
+    /// # indexer.insert(Item::parse(pod.as_slice())?);
+    /// assert_eq!(indexer.by_index("node", "node-1")?.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn add_typed_index<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        values_of: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
+    ) {
+        let failures = DecodeFailures::new(&format!("the index {name:?}"));
+        self.add_index(name, move |item| {
+            failures.decode(item).map(|object| values_of(&object)).unwrap_or_default()
+        });
     }
 
     /// The object with this key.

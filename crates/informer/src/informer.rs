@@ -130,6 +130,10 @@ impl SharedInformer {
         state.spawn("reflector", reflector.run());
     }
 
+    pub(crate) fn source(&self) -> &Arc<dyn ListWatch> {
+        &self.0.source
+    }
+
     /// The cache.
     pub fn indexer(&self) -> &Arc<Indexer> {
         &self.0.indexer
@@ -346,6 +350,10 @@ pub(crate) enum Notification {
 }
 
 impl Handlers {
+    pub(crate) fn backlog(&self) -> usize {
+        self.listeners.values().map(|listener| listener.backlog()).sum()
+    }
+
     pub(crate) fn notify(&self, applied: Applied, kind: Notification) {
         let event = match applied {
             Applied::Added(item) => {

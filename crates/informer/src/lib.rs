@@ -81,10 +81,12 @@ pub mod transform;
 pub mod reflector;
 mod unconfirmed_writes;
 pub mod delta_fifo;
+mod decode_failures;
 pub mod indexer;
 pub mod event_handler;
 mod resync;
 pub mod informer;
+mod settling;
 pub mod informer_factory;
 pub mod write_observer;
 mod decoded_cache;
@@ -94,6 +96,7 @@ pub mod work_queue;
 #[path = "../tests/it/seeded.rs"]
 mod seeded;
 
+pub use decode_failures::DecodeFailures;
 pub use delta_fifo::{Delta, DeltaFifo};
 pub use event_handler::{
     EventHandler, HandlerId, HandlerOptions, HasSynced, ObjectEvent, Registration, Subscription,

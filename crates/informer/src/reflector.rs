@@ -111,7 +111,7 @@
 //! | the source was stopped | the reflector ends |
 //!
 //! The delay between two attempts grows with each failure, with jitter; an event or a bookmark
-//! resets it. Lists are always of the most recent state.
+//! resets it. After a 404 it is less than a second, so that the objects of a new CRD are soon cached. Lists are always of the most recent state.
 
 mod listing;
 mod options;
@@ -138,6 +138,10 @@ pub(crate) use watching::MAX_BATCH;
 /// The time for which a resource must be unknown to the server before its items count as deleted. The
 /// objects of a deleted CRD are deleted, but a server that is starting gives the same response.
 const MIN_ABSENCE: Duration = Duration::from_secs(30);
+
+/// The longest delay between two attempts while the server does not know the resource: a cache is
+/// complete within a second after its CRD was installed.
+const MAX_ABSENCE_DELAY: Duration = Duration::from_millis(750);
 
 /// See the [module documentation](self).
 pub struct Reflector<T> {
@@ -243,19 +247,21 @@ impl<T: ReflectorItem> Reflector<T> {
             status.failures += 1;
             status.failing_since.get_or_insert_with(|| self.clock.now());
             status.last_error = Some(match error.status() {
-                Some(status) if status.code == 404 => format!(
-                    "{}; apply the CRD of the resource if it has one",
-                    message_with_causes(error).trim_end()
-                ),
+                Some(status) if status.code == 404 => {
+                    format!("{}; is its CRD installed?", message_with_causes(error).trim_end())
+                }
                 _ => message_with_causes(error),
             });
         });
         let is_immediate = self.options.retries_at_once && position.backoff.failures() == 0;
         let backoff = position.backoff.next_delay();
-        let delay = if is_immediate { Duration::ZERO } else { backoff };
+        let mut delay = if is_immediate { Duration::ZERO } else { backoff };
         position.fall_back(error);
         match error.status() {
-            Some(status) if status.code == 404 => self.note_absence(position).await,
+            Some(status) if status.code == 404 => {
+                self.note_absence(position).await;
+                delay = delay.min(MAX_ABSENCE_DELAY);
+            }
             _ => position.absence = None,
         }
         let details = error.status().and_then(|status| status.details.as_ref());

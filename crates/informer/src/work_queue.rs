@@ -97,6 +97,17 @@ impl Default for QueueOptions {
     }
 }
 
+/// The state of a key that is [not done](WorkQueue::unfinished_keys).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyState {
+    /// It waits for a worker.
+    Waiting,
+    /// A worker has it.
+    Processing,
+    /// It is delayed after this number of failures in a row.
+    Failed(u32),
+}
+
 /// See the [module documentation](self). Clones are the same queue.
 pub struct WorkQueue<K: Clone + Eq + Hash>(Arc<QueueState<K>>);
 
@@ -221,6 +232,30 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
             }
             finished.await;
         }
+    }
+
+    /// The keys that are not done: those that wait for a worker, those that a worker has, and those
+    /// that are delayed after a failure. A key that was added with a delay and is not due is none of
+    /// them.
+    ///
+    /// ```
+    /// # use {informer::{WorkQueue, work_queue::{KeyState, QueueOptions}}, keel::{Clock, Entropy}};
+    /// let queue = WorkQueue::new(&QueueOptions::default(), &Clock::system(), &Entropy::system());
+    /// queue.add("a");
+    /// assert_eq!(queue.unfinished_keys(), [("a", KeyState::Waiting)]);
+    /// ```
+    pub fn unfinished_keys(&self) -> Vec<(K, KeyState)> {
+        let state = self.0.lock();
+        let now = state.now();
+        let mut keys = state.queue.unfinished_keys();
+        keys.extend(state.delayed.entries().filter_map(|(key, due)| {
+            match state.limiter.failures(key) {
+                _ if due <= now => Some((key.clone(), KeyState::Waiting)),
+                0 => None,
+                failures => Some((key.clone(), KeyState::Failed(failures))),
+            }
+        }));
+        keys
     }
 
     /// The present state of the queue, and its counters.

@@ -156,8 +156,15 @@ pub fn remove(conditions: &mut Vec<Condition>, type_: &str) -> bool {
     conditions.len() < before
 }
 
-/// The present time in whole seconds, as in the API.
-fn now(clock: &Clock) -> Time {
+/// The present time in whole seconds, as in the API: for a condition or another time in a status.
+///
+/// ```
+/// use keel::{Clock, Timestamp};
+///
+/// let clock = Clock::manual(Timestamp::from_seconds(1_000));
+/// assert_eq!(runtime::conditions::now(&clock).0.as_second(), 1_000);
+/// ```
+pub fn now(clock: &Clock) -> Time {
     Time(jiff::Timestamp::from_second(clock.now().seconds()).unwrap_or_default())
 }
 

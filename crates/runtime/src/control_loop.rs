@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use prometheus_client::metrics::histogram::Histogram;
+use tracing::{Instrument, Span};
 
 use crate::event_source::EventSources;
 use crate::metrics::{DurationHistogram, reconcile_histogram};
@@ -62,6 +63,12 @@ async fn move_to_run_queue() {
         Poll::Pending
     })
     .await;
+}
+
+/// The span of one reconcile, in which everything that it logs names its controller and its object.
+/// Without a subscriber of its level, nothing is formatted.
+pub(crate) fn reconcile_span(controller: &str, request: &Request) -> Span {
+    tracing::info_span!("reconcile", controller, object = %request)
 }
 
 /// The payload of a panic.
@@ -142,6 +149,7 @@ impl ControlLoop {
         let active = ActiveWorker::new(self);
         // The call may panic as well as the future that it returns.
         let reconcile = async { (self.reconcile)(request.clone()).await };
+        let reconcile = reconcile.instrument(reconcile_span(&self.name, &request));
         let result = AssertUnwindSafe(reconcile).catch_unwind().await;
         drop(active);
         let took = self.clock.elapsed_since(&began);

@@ -19,11 +19,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_core::{ClusterResourceScope, Resource};
+use kube_core::{ClusterResourceScope, DynamicObject, Resource};
 use tokio::sync::mpsc;
+use tracing::Instrument;
 
+use crate::control_loop::reconcile_span;
 use crate::reconcile::Reconcile;
-use crate::{Action, Failure, Mapper, Predicate, Request};
+use crate::{Action, DynamicKind, Failure, Mapper, Predicate, Request};
 use informer::work_queue::{QueueOptions, RateLimits};
 use informer::{Form, HandlerOptions, Scope, Selection};
 use machinery::GroupVersion;
@@ -56,10 +58,18 @@ pub(crate) struct Source {
 
 impl Source {
     fn of<K: Resource<DynamicType = (), Scope: 'static>>(mapper: Mapper) -> Self {
+        Self::new(K::kind(&()).into_owned(), scope_of::<K>(), is_namespaced::<K>(), mapper)
+    }
+
+    fn of_dynamic(kind: &DynamicKind, mapper: Mapper) -> Self {
+        Self::new(kind.resource.kind.clone(), kind.scope(), kind.is_namespaced, mapper)
+    }
+
+    fn new(kind: String, scope: Scope, is_namespaced: bool, mapper: Mapper) -> Self {
         Self {
-            kind: K::kind(&()).into_owned(),
-            scope: scope_of::<K>(),
-            is_namespaced: is_namespaced::<K>(),
+            kind,
+            scope,
+            is_namespaced,
             mapper,
             predicate: Predicate::everything(),
             is_owned: false,
@@ -90,15 +100,29 @@ pub(crate) fn is_namespaced<K: Resource<Scope: 'static>>() -> bool {
 impl Controller {
     /// Builds a controller of objects of kind `K`, with the name of the kind.
     pub fn for_<K: Resource<DynamicType = (), Scope: 'static>>() -> ControllerBuilder<K> {
-        ControllerBuilder {
-            name: K::kind(&()).to_lowercase(),
-            workers: DEFAULT_WORKERS,
-            namespace_limit: None,
-            queue: QueueOptions::default(),
-            sources: vec![Source::of::<K>(Mapper::itself())],
-            channels: Vec::new(),
-            kind: std::marker::PhantomData,
-        }
+        ControllerBuilder::new(Source::of::<K>(Mapper::itself()), Mapper::owner::<K>())
+    }
+
+    /// Builds a controller of objects of a kind that is known at run time only, with the name of the
+    /// kind.
+    pub fn for_dynamic(kind: &DynamicKind) -> ControllerBuilder<DynamicObject> {
+        let source = Source::of_dynamic(kind, Mapper::itself());
+        ControllerBuilder::new(source, Mapper::dynamic_owner(kind))
+    }
+
+    /// Calls the reconcile function once, as a worker would, for a test of one reconcile.
+    ///
+    /// ```no_run
+    /// # use runtime::{Action, Controller, Failure, Request};
+    /// # async fn example(controller: &Controller) -> Result<(), Failure> {
+    /// let action = controller.reconcile_once(Request::new("default", "blog")).await?;
+    /// assert_eq!(action, Action::Done);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn reconcile_once(&self, request: Request) -> Result<Action, Failure> {
+        let span = reconcile_span(&self.name, &request);
+        (self.reconcile)(request).instrument(span).await
     }
 }
 
@@ -129,10 +153,25 @@ pub struct ControllerBuilder<K> {
     /// Never empty.
     sources: Vec<Source>,
     channels: Vec<mpsc::Receiver<Request>>,
+    /// Maps an object to the `K` that is its controller.
+    to_owner: Mapper,
     kind: std::marker::PhantomData<fn() -> K>,
 }
 
-impl<K: Resource<DynamicType = (), Scope: 'static>> ControllerBuilder<K> {
+impl<K> ControllerBuilder<K> {
+    fn new(source: Source, to_owner: Mapper) -> Self {
+        Self {
+            name: source.kind.to_lowercase(),
+            workers: DEFAULT_WORKERS,
+            namespace_limit: None,
+            queue: QueueOptions::default(),
+            sources: vec![source],
+            channels: Vec::new(),
+            to_owner,
+            kind: std::marker::PhantomData,
+        }
+    }
+
     /// The name in logs and metrics; the names of a manager's controllers must be different.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
@@ -143,8 +182,33 @@ impl<K: Resource<DynamicType = (), Scope: 'static>> ControllerBuilder<K> {
     /// Watches objects of kind `O`, and reconciles the `K` that is their controller.
     #[must_use]
     pub fn owns<O: Resource<DynamicType = (), Scope: 'static>>(mut self) -> Self {
-        let source = Source { is_owned: true, ..Source::of::<O>(Mapper::owner::<K>()) };
+        let source = Source { is_owned: true, ..Source::of::<O>(self.to_owner.clone()) };
         self.sources.push(source);
+        self
+    }
+
+    /// Watches objects of a kind that is known at run time only, and reconciles the `K` that is their
+    /// controller.
+    #[must_use]
+    pub fn owns_dynamic(mut self, kind: &DynamicKind) -> Self {
+        let source = Source::of_dynamic(kind, self.to_owner.clone());
+        self.sources.push(Source { is_owned: true, ..source });
+        self
+    }
+
+    /// Watches objects of a kind that is known at run time only, and reconciles the keys of `mapper`.
+    ///
+    /// ```no_run
+    /// # use runtime::{Controller, DynamicKind, Mapper, Request};
+    /// # fn example(kind: &DynamicKind, themes: &DynamicKind) {
+    /// let mapper = Mapper::custom(|theme| vec![Request::new(theme.namespace(), "blog")]);
+    /// let controller = Controller::for_dynamic(kind).watches_dynamic(themes, mapper);
+    /// # drop(controller);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn watches_dynamic(mut self, kind: &DynamicKind, mapper: Mapper) -> Self {
+        self.sources.push(Source::of_dynamic(kind, mapper));
         self
     }
 
@@ -242,14 +306,31 @@ impl<K: Resource<DynamicType = (), Scope: 'static>> ControllerBuilder<K> {
         self
     }
 
-    /// Sets the reconcile function and its context.
-    pub fn reconcile<C, F, R>(self, reconcile: F, context: C) -> Controller
+    /// Sets the reconcile function and its context: a value, or an `Arc` that several controllers
+    /// share.
+    ///
+    /// ```no_run
+    /// # use {k8s_openapi::api::core::v1::{ConfigMap, Pod}, std::sync::Arc};
+    /// # use runtime::{Action, Client, Controller, Failure, Manager, Request};
+    /// struct Context {
+    ///     client: Client,
+    /// }
+    /// # async fn maps(_: Request, _: Arc<Context>) -> Result<Action, Failure> { Ok(Action::Done) }
+    /// # async fn pods(_: Request, _: Arc<Context>) -> Result<Action, Failure> { Ok(Action::Done) }
+    ///
+    /// fn add_to(manager: &Manager) {
+    ///     let context = Arc::new(Context { client: manager.client() });
+    ///     manager.add(Controller::for_::<ConfigMap>().reconcile(maps, Arc::clone(&context)));
+    ///     manager.add(Controller::for_::<Pod>().reconcile(pods, context));
+    /// }
+    /// ```
+    pub fn reconcile<C, F, R>(self, reconcile: F, context: impl Into<Arc<C>>) -> Controller
     where
         C: Send + Sync + 'static,
         F: Fn(Request, Arc<C>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Action, Failure>> + Send + 'static,
     {
-        let context = Arc::new(context);
+        let context = context.into();
         Controller {
             name: self.name,
             workers: self.workers,

@@ -1,5 +1,8 @@
 //! The manager's HTTP endpoint: `/healthz`, `/readyz` (`?verbose`), `/metrics`, and `/reconciles`,
-//! which returns the causes and outcomes of the last reconciles.
+//! which returns the causes and outcomes of the last reconciles. The last two may demand a token
+//! ([`AccessReviewer`]).
+
+mod access_reviewer;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,6 +24,8 @@ use crate::manager::ManagerState;
 use crate::reconcile_history::Record;
 use keel::Tasks;
 use machinery::{Map, Value};
+
+pub(crate) use access_reviewer::AccessReviewer;
 
 /// The largest number of concurrent connections; others wait.
 const MAX_CONNECTIONS: usize = 64;
@@ -47,8 +52,8 @@ pub(crate) async fn serve(listener: TcpListener, manager: Arc<ManagerState>, tas
         let stopped = tasks.shutdown();
         tasks.spawn("connection", async move {
             let service = service_fn(move |request| {
-                let response = respond(&manager, &request);
-                async move { Ok::<_, Infallible>(response) }
+                let manager = Arc::clone(&manager);
+                async move { Ok::<_, Infallible>(respond(&manager, &request).await) }
             });
             // hyper closes a connection without a request after half a minute.
             let served = http1::Builder::new()
@@ -63,12 +68,19 @@ pub(crate) async fn serve(listener: TcpListener, manager: Arc<ManagerState>, tas
     }
 }
 
-fn respond(manager: &ManagerState, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+async fn respond(manager: &ManagerState, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     if request.method() != Method::GET {
         return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n".to_owned());
     }
     let is_verbose = request.uri().query().is_some_and(|query| query.contains("verbose"));
-    match request.uri().path() {
+    let path = request.uri().path();
+    if !matches!(path, "/healthz" | "/livez" | "/readyz")
+        && let Some(reviewer) = &manager.access_reviewer
+        && let Err(denial) = reviewer.review(request.headers(), path).await
+    {
+        return text(denial.code(), format!("{denial}\n"));
+    }
+    match path {
         "/healthz" | "/livez" => check_response(&manager.health, "healthz", is_verbose),
         "/readyz" => check_response(&manager.readiness, "readyz", is_verbose),
         "/metrics" => text(StatusCode::OK, manager.metrics()),

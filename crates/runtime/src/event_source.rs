@@ -11,13 +11,16 @@ use std::sync::Arc;
 
 use kube_core::Resource;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
 use crate::controller::is_namespaced;
 use crate::reconcile_history::{Cause, ReconcileHistory};
-use crate::{Predicate, Request};
+use crate::{DynamicKind, Predicate, Request};
 use informer::work_queue::Priority;
-use informer::{EventHandler, HandlerOptions, Item, ObjectEvent, SharedInformer, WorkQueue};
+use informer::{
+    DecodeFailures, EventHandler, HandlerOptions, Item, ObjectEvent, SharedInformer, WorkQueue,
+};
 use keel::Tasks;
 use machinery::GroupVersion;
 
@@ -55,12 +58,29 @@ impl Mapper {
 
     /// Maps an object to its controller, if that is a `K` of any version.
     pub fn owner<K: Resource<DynamicType = (), Scope: 'static>>() -> Self {
-        let (group, kind) = (K::group(&()).into_owned(), K::kind(&()).into_owned());
+        Self::owner_of_kind(&K::group(&()), &K::kind(&()), is_namespaced::<K>())
+    }
+
+    /// Maps an object to its controller, if that is of this kind, in any version.
+    ///
+    /// ```no_run
+    /// # use runtime::{DynamicKind, Mapper};
+    /// # fn example(kind: &DynamicKind) {
+    /// let mapper = Mapper::dynamic_owner(kind);
+    /// # drop(mapper);
+    /// # }
+    /// ```
+    pub fn dynamic_owner(kind: &DynamicKind) -> Self {
+        Self::owner_of_kind(&kind.resource.group, &kind.resource.kind, kind.is_namespaced)
+    }
+
+    fn owner_of_kind(group: &str, kind: &str, is_namespaced: bool) -> Self {
+        let (group, kind) = (group.to_owned(), kind.to_owned());
         Self::custom(move |item| {
             let owner = controller_of(item);
             let owner = owner.filter(|owner| owner.kind == kind && owner.group() == group);
             // References have no namespace: the owner is in the same one, or cluster-scoped.
-            let namespace = if is_namespaced::<K>() { item.namespace() } else { "" };
+            let namespace = if is_namespaced { item.namespace() } else { "" };
             owner.map(|owner| Request::new(namespace, &owner.name)).into_iter().collect()
         })
     }
@@ -72,11 +92,11 @@ impl Mapper {
     /// # use runtime::{Controller, Manager, Mapper};
     /// # fn example(manager: &Manager) {
     /// let ingresses = manager.informer::<Ingress>();
-    /// ingresses.indexer().add_index("secret", |item| {
-    ///     let ingress: Ingress = item.decode().unwrap_or_default();
-    ///     let tls = ingress.spec.and_then(|spec| spec.tls).unwrap_or_default();
-    ///     let names = tls.into_iter().filter_map(|tls| tls.secret_name);
-    ///     names.map(|name| format!("{}/{name}", item.namespace())).collect()
+    /// ingresses.indexer().add_typed_index("secret", |ingress: &Ingress| {
+    ///     let namespace = ingress.metadata.namespace.as_deref().unwrap_or_default();
+    ///     let tls = ingress.spec.as_ref().and_then(|spec| spec.tls.as_deref()).unwrap_or_default();
+    ///     let names = tls.iter().filter_map(|tls| tls.secret_name.as_deref());
+    ///     names.map(|name| format!("{namespace}/{name}")).collect()
     /// });
     /// let controller =
     ///     Controller::for_::<Ingress>().watches::<Secret>(Mapper::by_index(&ingresses, "secret"));
@@ -91,6 +111,28 @@ impl Mapper {
                 tracing::error!(%error, "cannot map an object to its requests");
                 Vec::new()
             }
+        })
+    }
+
+    /// Maps an object of a Rust type with `map`. An object that does not decode is logged as a warning,
+    /// once, and maps to nothing.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use runtime::{Mapper, Request};
+    ///
+    /// let node_of = Mapper::typed(|pod: &Pod| {
+    ///     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    ///     node.map(|node| Request::new("", node)).into_iter().collect()
+    /// });
+    /// # drop(node_of);
+    /// ```
+    pub fn typed<T: DeserializeOwned>(
+        map: impl Fn(&T) -> Vec<Request> + Send + Sync + 'static,
+    ) -> Self {
+        let failures = DecodeFailures::new("the objects that are mapped to requests");
+        Self::custom(move |item| {
+            failures.decode(item).map(|object| map(&object)).unwrap_or_default()
         })
     }
 

@@ -34,6 +34,7 @@ use crate::fence::Fence;
 use keel::{Clock, ClockInstant, Entropy, Tasks};
 use options::JITTER_DIVISOR;
 
+pub(crate) use options::host_name;
 pub use options::{InvalidLeaderElection, LeaderElection};
 
 /// The number of attempts to release the lease. A release conflicts only with an own renewal whose
@@ -60,6 +61,8 @@ pub(crate) struct Elector {
     /// The last known state of the lease, and the time at which it was seen; kept if the lease is
     /// deleted.
     seen: Option<(Lease, ClockInstant)>,
+    /// The holder that was last logged by a candidate that waits for it.
+    logged_holder: String,
 }
 
 /// The result of an attempt to acquire or renew the lease.
@@ -87,6 +90,7 @@ impl Elector {
             fence: fence.clone(),
             leadership: watch::Sender::new(Leadership::Standby),
             seen: None,
+            logged_holder: String::new(),
         }
     }
 
@@ -121,7 +125,8 @@ impl Elector {
                         self.options.path()
                     );
                 }
-                LeaseResult::Held | LeaseResult::HeldByAnother => {}
+                LeaseResult::HeldByAnother => self.log_holder(),
+                LeaseResult::Held => {}
             }
             tokio::select! {
                 biased;
@@ -132,6 +137,16 @@ impl Elector {
         self.fence.close();
         if self.options.release_on_exit {
             self.release_with_timeout().await;
+        }
+    }
+
+    /// Logs whom this candidate waits for, once for each holder.
+    fn log_holder(&mut self) {
+        let Some((lease, _)) = &self.seen else { return };
+        if holder(lease) != self.logged_holder {
+            holder(lease).clone_into(&mut self.logged_holder);
+            let (lease, holder) = (self.options.path(), &self.logged_holder);
+            tracing::info!(lease, holder, "stands by for the leader");
         }
     }
 

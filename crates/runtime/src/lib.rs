@@ -40,12 +40,18 @@
 #[doc = include_str!("../../../docs/operators.md")]
 struct OperatorGuide;
 
+/// The guide for tests of operators, whose example is run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/testing-operators.md")]
+struct TestingGuide;
+
 pub mod reconcile;
 pub mod predicate;
 pub mod event_source;
 pub mod reconcile_history;
 mod changed_fields;
 mod namespace_limit;
+pub mod dynamic_kind;
 pub mod controller;
 mod control_loop;
 pub mod manager;
@@ -61,12 +67,16 @@ pub mod macro_support;
 pub mod crd;
 pub mod versions;
 pub mod informer_ext;
+pub mod client_ext;
+pub mod not_found_ext;
 pub mod apply;
+pub mod writes;
 pub mod conditions;
 pub mod finalizer;
 pub mod owner;
 pub mod recorder;
 pub mod webhook;
+pub mod prelude;
 
 pub use client;
 pub use derive::{Versions, resource, schema};
@@ -76,14 +86,19 @@ pub use keel;
 pub use kube_client;
 pub use kube_client::{Api, Client};
 pub use kube_core;
+pub use prometheus_client;
 
 pub use api_service::ApiService;
+pub use client_ext::ClientExt;
 pub use controller::{Controller, ControllerBuilder};
+pub use dynamic_kind::DynamicKind;
 pub use event_source::{CONTROLLER_INDEX, Mapper};
 pub use fence::{Fenced, WriteAbandoned};
 pub use identity::{Connect, Identity};
 pub use informer_ext::InformerExt;
 pub use leader_election::{InvalidLeaderElection, LeaderElection};
 pub use manager::{BackgroundManager, Manager, ManagerError, ManagerOptions};
+pub use not_found_ext::NotFoundExt;
 pub use predicate::Predicate;
 pub use reconcile::{Action, Failure, Request};
+pub use writes::{create_or_update, patch_status};

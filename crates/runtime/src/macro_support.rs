@@ -9,9 +9,44 @@ pub use schemars;
 pub use serde;
 pub use serde_json;
 
-use schemars::Schema;
 use schemars::transform::transform_subschemas;
+use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
+
+/// A type that can be a part of a custom resource. The expansion of `#[schema]` requires it of the type
+/// of each field, so that the error of the compiler says what to do.
+///
+/// ```compile_fail
+/// struct Theme { color: String } // add #[schema]
+///
+/// #[runtime::schema]
+/// struct Site { theme: Theme }
+/// ```
+///
+/// ```
+/// use runtime::macro_support::{Part, is_part};
+///
+/// #[runtime::schema]
+/// struct Theme { color: String }
+///
+/// fn is_theme(_: &impl Part) {}
+/// is_theme(&Theme { color: "red".to_owned() });
+/// is_part::<Theme>();
+/// ```
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no schema, so it cannot be a part of a custom resource",
+    label = "add `#[schema]` to this type",
+    note = "add `#[schema]` (`use runtime::schema`) to the definition of `{Self}`",
+    note = "a type of another crate needs its feature `schemars`, or `#[schemars(with = \"…\")]` on the field"
+)]
+pub trait Part {}
+
+#[diagnostic::do_not_recommend]
+impl<T: JsonSchema> Part for T {}
+
+#[doc(hidden)]
+pub fn is_part<T: Part>() {}
 
 /// Removes the number formats that API servers warn about, such as `uint16`, from a schema. Minimum and
 /// maximum stay.

@@ -20,9 +20,9 @@
 //!
 //! # async fn sites(_: Request, _: Arc<()>) -> Result<Action, Failure> { Ok(Action::Done) }
 //! # async fn gates(_: Request, _: Arc<()>) -> Result<Action, Failure> { Ok(Action::Done) }
-//! # async fn example(client: Client, convert: Handler, pod: &str) -> Result<(), ManagerError> {
+//! # async fn example(client: Client, convert: Handler) -> Result<(), ManagerError> {
 //! let options = ManagerOptions {
-//!     leader_election: Some(LeaderElection::new("operators", "site-operator", pod)),
+//!     leader_election: Some(LeaderElection::new("operators", "site-operator")),
 //!     endpoint: Some(([0, 0, 0, 0], 8080).into()),
 //!     stop_within: Duration::from_secs(20),
 //!     ..ManagerOptions::default()
@@ -56,21 +56,23 @@ mod signals;
 mod run;
 mod stop;
 mod background_manager;
+mod settled;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube_client::Client;
-use kube_core::Resource;
+use kube_core::{DynamicObject, Resource};
 use tokio::sync::watch;
 
 use crate::control_loop::ControlLoop;
 use crate::controller::{is_namespaced, scope_of};
+use crate::endpoint::AccessReviewer;
 use crate::event_source::{EnqueueHandler, EventSources, controller_uid};
 use crate::fence::Fence;
 use crate::health::Checks;
-use crate::leader_election::Leadership;
+use crate::leader_election::{Leadership, host_name};
 use crate::managed_client::{fenced, managed};
 use crate::metrics::DurationHistogram;
 use crate::metrics::requests::Requests;
@@ -79,7 +81,7 @@ use crate::reconcile_history::{ReconcileHistory, Record};
 use crate::recorder::{Recorder, Reporter};
 use crate::webhook::server::ReviewMetrics;
 use crate::webhook::{CertificateOptions, InjectionTarget, WebhookServer};
-use crate::{ApiService, CONTROLLER_INDEX, Controller};
+use crate::{ApiService, CONTROLLER_INDEX, Controller, DynamicKind};
 use caches::Caches;
 use informer::work_queue::QueueOptions;
 use informer::{InformerFactory, Lister, Scope, Selection, SharedInformer, WorkQueue};
@@ -88,7 +90,8 @@ use metrics::OtherMetrics;
 use webhooks::Webhooks;
 
 pub use background_manager::BackgroundManager;
-pub use options::{ManagerError, ManagerOptions};
+pub use options::{EndpointAccess, ManagerError, ManagerOptions};
+pub use settled::NotSettled;
 
 /// See the [module documentation](self). Clones are the same manager.
 #[derive(Clone)]
@@ -99,6 +102,8 @@ pub(crate) struct ManagerState {
     /// Without the fence, for the lease and the webhook certificates.
     raw_client: Client,
     client: Client,
+    /// Reviews the requests of the endpoint, unless it is open.
+    pub(crate) access_reviewer: Option<AccessReviewer>,
     caches: Caches,
     fence: Fence,
     pub(crate) health: Checks,
@@ -169,6 +174,10 @@ impl Manager {
                 clock,
                 entropy,
             ),
+            access_reviewer: match options.endpoint_access {
+                EndpointAccess::Open => None,
+                EndpointAccess::Authorized => Some(AccessReviewer::new(counted.clone(), clock)),
+            },
             raw_client: counted,
             caches,
             fence,
@@ -261,6 +270,23 @@ impl Manager {
         self.informer::<K>().lister()
     }
 
+    /// The informer of a kind that is known at run time only.
+    ///
+    /// ```no_run
+    /// # fn example(manager: &runtime::Manager, kind: &runtime::DynamicKind) {
+    /// let labelled = manager.informer_dynamic(kind);
+    /// labelled.indexer().add_index("app", |item| item.labels().get("app").into_iter().map(Into::into).collect());
+    /// # }
+    /// ```
+    pub fn informer_dynamic(&self, kind: &DynamicKind) -> SharedInformer {
+        self.0.caches.informer(kind.scope(), kind.is_namespaced)
+    }
+
+    /// A lister of the cache of a kind that is known at run time only.
+    pub fn lister_dynamic(&self, kind: &DynamicKind) -> Lister<DynamicObject> {
+        self.informer_dynamic(kind).lister()
+    }
+
     /// A lister of the selected objects of a kind, with the cache of a controller that is
     /// [selecting](crate::ControllerBuilder::selecting) the same objects.
     pub fn lister_selecting<K>(&self, selection: &Selection) -> Lister<K>
@@ -339,7 +365,7 @@ impl Manager {
         let instance = match leader_election {
             Some(election) => election.identity.clone(),
             // The name of the pod.
-            None => std::env::var("HOSTNAME").unwrap_or_default(),
+            None => host_name(),
         };
         let reporter = Reporter::new(controller, &instance);
         let recorder = Recorder::start(client, reporter, clock, entropy, &shared.side_tasks);

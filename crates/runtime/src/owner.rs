@@ -19,7 +19,9 @@
 //! ```
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube_core::Resource;
+use kube_core::{DynamicObject, Resource};
+
+use crate::DynamicKind;
 
 /// The reason why an object cannot be owned.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,7 +66,32 @@ where
     O: Resource<DynamicType = ()>,
     D: Resource,
 {
-    let mut reference = owner.controller_owner_ref(&()).ok_or(OwnerError::NotStored)?;
+    set_controller_reference(owner, owner.controller_owner_ref(&()), dependent)
+}
+
+/// Makes `owner`, an object of a kind that is known at run time only, the controller of `dependent`.
+///
+/// ```no_run
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// # use runtime::{DynamicKind, kube_core::DynamicObject, owner};
+/// # fn example(kind: &DynamicKind, site: &DynamicObject, map: &mut ConfigMap) -> Result<(), owner::OwnerError> {
+/// owner::set_dynamic_controller(kind, site, map)
+/// # }
+/// ```
+pub fn set_dynamic_controller<D: Resource>(
+    kind: &DynamicKind,
+    owner: &DynamicObject,
+    dependent: &mut D,
+) -> Result<(), OwnerError> {
+    set_controller_reference(owner, owner.controller_owner_ref(&kind.resource), dependent)
+}
+
+fn set_controller_reference<O: Resource, D: Resource>(
+    owner: &O,
+    reference: Option<OwnerReference>,
+    dependent: &mut D,
+) -> Result<(), OwnerError> {
+    let mut reference = reference.ok_or(OwnerError::NotStored)?;
     check_namespaces(owner, dependent)?;
     if let Some(other) = controller_of(dependent)
         && other.uid != reference.uid

@@ -21,8 +21,9 @@ async fn main() -> anyhow::Result<()> {
     let identity = env::var("POD_NAMESPACE").ok().zip(env::var("POD_NAME").ok());
     let options = ManagerOptions {
         endpoint: endpoint.context("ENDPOINT should be an address such as 127.0.0.1:8080")?,
-        leader_election: identity
-            .map(|(namespace, pod)| LeaderElection::new(&namespace, "custompod-operator", &pod)),
+        leader_election: identity.map(|(namespace, pod)| {
+            LeaderElection::new(&namespace, "custompod-operator").identity(&pod)
+        }),
         ..ManagerOptions::default()
     };
     let client = client::connect(client::infer().await?, &options.clock)?;

@@ -269,7 +269,7 @@ mod tests {
         let event = line(1);
         let mut write = Box::pin(fixture.writer.write(&event));
         assert!((&mut write).now_or_never().is_none());
-        fixture.tasks.stop(Duration::from_secs(60)).await.unwrap();
+        fixture.tasks.stop(Duration::from_mins(1)).await.unwrap();
         write.await.unwrap();
         fixture.writer.write(&line(2)).await.unwrap();
         assert_eq!(fixture.lines(), ["1", "2"]);

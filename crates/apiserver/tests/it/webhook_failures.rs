@@ -74,9 +74,11 @@ async fn a_client_cannot_end_the_call_of_an_ignored_webhook_with_its_own_deadlin
     let ignored = server.hook("a.b.c", &json!({"failurePolicy": "Ignore", "timeoutSeconds": 10}));
     for is_mutating in [false, true] {
         let plane = TestEnv::start().await;
-        match is_mutating {
-            true => configure_mutating_webhooks(&plane, "c", &[ignored.clone()]).await,
-            false => configure_validating_webhooks(&plane, "c", &[ignored.clone()]).await,
+        let hooks = std::slice::from_ref(&ignored);
+        if is_mutating {
+            configure_mutating_webhooks(&plane, "c", hooks).await;
+        } else {
+            configure_validating_webhooks(&plane, "c", hooks).await;
         }
         let path = format!("{CONFIG_MAPS}?timeout=50ms");
         let (code, status) = plane.post(&path, &config_map("a", &json!({}))).await;

@@ -30,6 +30,8 @@ pub(super) struct HandlerQueue {
     last: Option<HashMap<ObjectKey, u64>>,
     /// The number of entries in `waiting` that are `None`.
     holes: usize,
+    /// The event that was popped last may still be processed.
+    is_processing: bool,
     closed: bool,
 }
 
@@ -47,11 +49,24 @@ pub(super) enum Popped {
 
 impl HandlerQueue {
     pub(super) fn new(capacity: usize) -> Self {
-        Self { capacity, waiting: VecDeque::new(), first: 0, last: None, holes: 0, closed: false }
+        Self {
+            capacity,
+            waiting: VecDeque::new(),
+            first: 0,
+            last: None,
+            holes: 0,
+            is_processing: false,
+            closed: false,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
         self.waiting.len() - self.holes
+    }
+
+    /// The number of events that wait or are being processed.
+    pub(super) fn unprocessed(&self) -> usize {
+        self.len() + usize::from(self.is_processing)
     }
 
     pub(super) fn push(&mut self, event: ObjectEvent) {
@@ -88,6 +103,7 @@ impl HandlerQueue {
     }
 
     pub(super) fn pop(&mut self) -> Popped {
+        self.is_processing = false;
         if self.closed {
             return Popped::Closed;
         }
@@ -101,6 +117,7 @@ impl HandlerQueue {
                     {
                         last.remove(event.item().key());
                     }
+                    self.is_processing = true;
                     return Popped::Event(event);
                 }
                 Some(Waiting::Synced) => return Popped::Synced,

@@ -24,6 +24,11 @@ impl<K: Clone + Eq + Hash> Delayed<K> {
         self.places.len()
     }
 
+    /// The keys, each with the time at which it is due.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&K, Duration)> {
+        self.by_time.iter().map(|((due, _), (key, _))| (key, *due))
+    }
+
     pub(super) fn add(&mut self, key: K, priority: Priority, due: Duration) {
         self.count += 1;
         let (mut place, mut priority) = ((due, self.count), priority);

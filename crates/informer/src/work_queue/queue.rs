@@ -16,6 +16,7 @@ use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::time::Duration;
 
+use crate::work_queue::KeyState;
 use crate::work_queue::priority::{Priority, PriorityQueue, Ticket};
 
 /// See the [module documentation](self).
@@ -68,6 +69,13 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// The times since which keys are being processed.
     pub(super) fn processing_since(&self) -> impl Iterator<Item = Duration> {
         self.processing.values().copied()
+    }
+
+    /// The keys that wait, and those that are being processed.
+    pub(super) fn unfinished_keys(&self) -> Vec<(K, KeyState)> {
+        let waiting = self.dirty.keys().map(|key| (key.clone(), KeyState::Waiting));
+        let processing = self.processing.keys().map(|key| (key.clone(), KeyState::Processing));
+        waiting.chain(processing).collect()
     }
 
     pub(super) fn is_idle(&self) -> bool {

@@ -3,17 +3,32 @@
 
 use std::time::Duration;
 
+use keel::Entropy;
+
 /// Candidates add a jitter of up to the retry period divided by this number.
 pub(super) const JITTER_DIVISOR: u32 = 5;
 
 /// The options of leader election.
+///
+/// ```
+/// use runtime::LeaderElection;
+/// use std::time::Duration;
+///
+/// let election = LeaderElection {
+///     renew_deadline: Duration::from_secs(12),
+///     ..LeaderElection::new("operators", "site-operator")
+/// };
+/// assert_ne!(election.identity, ""); // such as site-operator-6bd4c_936da01f-9abd-4d9d-80c7-02af85c822a8
+/// let named = election.identity("replica-1");
+/// assert_eq!(named.identity, "replica-1");
+/// ```
 #[derive(Debug, Clone)]
 pub struct LeaderElection {
     /// The name of the lease: the same for all candidates.
     pub lease: String,
     /// The namespace of the lease.
     pub namespace: String,
-    /// Identifies the candidate, for example the name of its pod.
+    /// Identifies the candidate: another one for each process, also after a restart.
     pub identity: String,
     /// The time after which a lease that has not changed expires. The lease has it in whole
     /// seconds, rounded up.
@@ -32,14 +47,17 @@ pub struct LeaderElection {
 /// ```
 /// use runtime::{InvalidLeaderElection, LeaderElection};
 ///
-/// let election = LeaderElection::new("operators", "site-operator", "");
-/// assert_eq!(election.check(), Err(InvalidLeaderElection::NoIdentity)); // $HOSTNAME may not be set
+/// let election = LeaderElection::new("operators", "site-operator").identity("");
+/// assert_eq!(election.check(), Err(InvalidLeaderElection::NoIdentity));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLeaderElection {
     /// A lease without a holder is free: all candidates would lead.
     #[error("the identity is empty")]
     NoIdentity,
+    /// The lease needs a namespace, such as that of the operator's pods.
+    #[error("the lease has no namespace")]
+    NoNamespace,
     /// The lease needs a name.
     #[error("the lease has no name")]
     NoLease,
@@ -55,12 +73,14 @@ pub enum InvalidLeaderElection {
 }
 
 impl LeaderElection {
-    /// With the times of client-go: 15, 10 and 2 seconds.
-    pub fn new(namespace: &str, lease: &str, identity: &str) -> Self {
+    /// With the times of client-go: 15, 10 and 2 seconds. The identity is the name of this machine,
+    /// which in a pod is that of the pod, and a random suffix: two processes on one machine, or a
+    /// process and its predecessor, are different candidates.
+    pub fn new(namespace: &str, lease: &str) -> Self {
         Self {
             lease: lease.to_owned(),
             namespace: namespace.to_owned(),
-            identity: identity.to_owned(),
+            identity: format!("{}_{}", host_name(), Entropy::system().uuid()),
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
@@ -68,11 +88,20 @@ impl LeaderElection {
         }
     }
 
+    /// Replaces the identity. No two candidates may have the same.
+    #[must_use]
+    pub fn identity(self, identity: &str) -> Self {
+        Self { identity: identity.to_owned(), ..self }
+    }
+
     /// Checks that at most one candidate can lead, and that one will. A manager calls it before it
     /// runs.
     pub fn check(&self) -> Result<(), InvalidLeaderElection> {
         if self.identity.is_empty() {
             return Err(InvalidLeaderElection::NoIdentity);
+        }
+        if self.namespace.is_empty() {
+            return Err(InvalidLeaderElection::NoNamespace);
         }
         if self.lease.is_empty() {
             return Err(InvalidLeaderElection::NoLease);
@@ -107,6 +136,11 @@ impl LeaderElection {
     }
 }
 
+/// The name of this machine, from the kernel. The variable `HOSTNAME` is often not exported.
+pub(crate) fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,7 +148,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn check(change: impl FnOnce(&mut LeaderElection)) -> Result<(), InvalidLeaderElection> {
-        let mut election = LeaderElection::new("default", "lease", "me");
+        let mut election = LeaderElection::new("default", "lease");
         change(&mut election);
         election.check()
     }
@@ -123,6 +157,7 @@ mod tests {
     fn identity_lease_name_and_times_must_be_valid() {
         assert_eq!(check(|_| ()), Ok(()));
         assert_eq!(check(|it| it.identity.clear()), Err(InvalidLeaderElection::NoIdentity));
+        assert_eq!(check(|it| it.namespace.clear()), Err(InvalidLeaderElection::NoNamespace));
         assert_eq!(check(|it| it.lease.clear()), Err(InvalidLeaderElection::NoLease));
         let short = check(|it| it.lease_duration = it.renew_deadline);
         assert_eq!(short, Err(InvalidLeaderElection::LeaseTooShort));
@@ -136,9 +171,18 @@ mod tests {
     }
 
     #[test]
+    fn each_candidate_has_the_name_of_its_machine_and_an_identity_of_its_own() {
+        let identity = || LeaderElection::new("default", "lease").identity;
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        assert!(identity().starts_with(&format!("{}_", host_name())), "{}", identity());
+        assert!(host.is_empty() || host.trim() == host_name(), "{host}");
+        assert_ne!(identity(), identity());
+    }
+
+    #[test]
     fn the_lease_duration_is_rounded_up_to_seconds() {
         let seconds = |duration| {
-            let election = LeaderElection::new("default", "lease", "me");
+            let election = LeaderElection::new("default", "lease");
             LeaderElection { lease_duration: duration, ..election }.lease_seconds()
         };
         assert_eq!(seconds(Duration::from_millis(1500)), 2);

@@ -6,17 +6,25 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+
 use super::{Manager, ManagerState};
 use crate::leader_election::Leadership;
 use crate::metrics::{ComponentQueue, DurationHistogram, ManagerMetrics};
 use informer::WorkQueue;
 use informer::work_queue::{QueueOptions, RateLimits};
 
+/// The end of metrics in Prometheus' text format.
+const EOF: &str = "# EOF\n";
+
 /// What is shown beside the controllers.
 #[derive(Default)]
 pub(super) struct OtherMetrics {
     queues: Mutex<Vec<Arc<ComponentQueue>>>,
     sources: Mutex<Vec<Box<dyn Fn() -> String + Send + Sync>>>,
+    /// The metrics of the operator.
+    registry: Mutex<Registry>,
 }
 
 impl Manager {
@@ -57,6 +65,24 @@ impl Manager {
             }
             Ok(())
         });
+    }
+
+    /// Registers metrics of the operator, which are shown at `/metrics` with those of the manager.
+    /// They are those of the crate `prometheus-client`, which this crate re-exports.
+    ///
+    /// ```no_run
+    /// use runtime::{Manager, prometheus_client::metrics::counter::Counter};
+    ///
+    /// fn count_pages(manager: &Manager) -> Counter {
+    ///     let pages = Counter::default();
+    ///     manager.register_metrics(|registry| {
+    ///         registry.register("site_pages", "The pages that were written", pages.clone());
+    ///     });
+    ///     pages // for the context: `cx.pages.inc()`; shown as site_pages_total
+    /// }
+    /// ```
+    pub fn register_metrics(&self, register: impl FnOnce(&mut Registry)) {
+        register(&mut lock(&self.0.other_metrics.registry));
     }
 
     /// Adds metrics of a component that is not a controller, in Prometheus' text format.
@@ -121,13 +147,11 @@ impl ManagerState {
             reviews: lock(&self.review_metrics).clone(),
         };
         let mut text = metrics.encode();
-        let sources = lock(&self.other_metrics.sources);
-        if !sources.is_empty() {
-            let end = text.strip_suffix("# EOF\n").map_or(text.len(), str::len);
-            text.truncate(end);
-            text.extend(sources.iter().map(|source| source()));
-            text.push_str("# EOF\n");
-        }
+        let end = text.strip_suffix(EOF).map_or(text.len(), str::len);
+        text.truncate(end);
+        text.extend(lock(&self.other_metrics.sources).iter().map(|source| source()));
+        // It ends with the end of all metrics.
+        encode(&mut text, &lock(&self.other_metrics.registry)).expect("a string takes every write");
         text
     }
 

@@ -18,6 +18,8 @@ pub struct ManagerOptions {
     /// The address of the endpoint with the health checks, the metrics and the page of recent
     /// reconciles; no endpoint if `None`.
     pub endpoint: Option<SocketAddr>,
+    /// Who may read the metrics and the recent reconciles of the endpoint.
+    pub endpoint_access: EndpointAccess,
     /// The longest time of a stop. The last five seconds, or the last half if that is shorter, are
     /// reserved for writing events and releasing the lease after the workers have ended.
     pub stop_within: Duration,
@@ -31,6 +33,30 @@ pub struct ManagerOptions {
     pub entropy: Entropy,
 }
 
+/// Who may read `/metrics` and `/reconciles` of the endpoint of a manager. The health checks are always
+/// open.
+///
+/// ```
+/// use runtime::{ManagerOptions, manager::EndpointAccess};
+///
+/// let options = ManagerOptions {
+///     endpoint: Some(([0, 0, 0, 0], 8080).into()),
+///     endpoint_access: EndpointAccess::Authorized,
+///     ..ManagerOptions::default()
+/// };
+/// # drop(options);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EndpointAccess {
+    /// Everybody who reaches the endpoint.
+    #[default]
+    Open,
+    /// Those whose bearer token the API server accepts (`TokenReview`) and who may `get` the path as
+    /// a non-resource URL (`SubjectAccessReview`). The operator needs the permission to create both:
+    /// the cluster role `system:auth-delegator`. If the server cannot be asked, nobody may.
+    Authorized,
+}
+
 impl Default for ManagerOptions {
     /// Without leader election, for all namespaces, without an endpoint, stopped by signals within
     /// half a minute.
@@ -39,6 +65,7 @@ impl Default for ManagerOptions {
             namespace: None,
             leader_election: None,
             endpoint: None,
+            endpoint_access: EndpointAccess::default(),
             stop_within: Duration::from_secs(30),
             informer: InformerOptions::default(),
             handles_signals: true,

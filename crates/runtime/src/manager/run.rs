@@ -24,6 +24,7 @@ impl Manager {
         }
         let signals = Signals::new(shared.options.handles_signals)?;
         shared.listen().await?;
+        shared.log_start();
         shared.start_caches();
         let outcome = tokio::select! {
             biased;
@@ -58,6 +59,14 @@ impl ManagerState {
         let served = endpoint::serve(listener, Arc::clone(self), self.endpoint_tasks.clone());
         self.endpoint_tasks.spawn("endpoint", served);
         Ok(())
+    }
+
+    fn log_start(&self) {
+        let version = env!("CARGO_PKG_VERSION");
+        let kinds = self.caches.factory.scopes().join(", ");
+        let endpoint = self.address.borrow().map(|address| format!("http://{address}"));
+        let endpoint = endpoint.as_deref().unwrap_or("none");
+        tracing::info!(version, kinds, endpoint, "the manager starts");
     }
 
     fn start_caches(&self) {

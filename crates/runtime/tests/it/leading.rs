@@ -43,7 +43,7 @@ impl Candidate {
         let (faulty, client) = world.faulty();
         faulty.decide(decide);
         let clock = manual_clock();
-        let election = LeaderElection::new("default", "the-lease", identity);
+        let election = LeaderElection::new("default", "the-lease").identity(identity);
         let options = ManagerOptions {
             leader_election: Some(election),
             clock: clock.clone(),
@@ -226,7 +226,7 @@ async fn a_replica_that_does_not_lead_has_caches_and_empty_queues() {
     faulty.decide(refuse_leases);
     let clock = manual_clock();
     let options = ManagerOptions {
-        leader_election: Some(LeaderElection::new("default", "the-lease", "second")),
+        leader_election: Some(LeaderElection::new("default", "the-lease").identity("second")),
         clock: clock.clone(),
         endpoint: Some("127.0.0.1:0".parse().unwrap()),
         ..options()
@@ -382,7 +382,7 @@ async fn other_tasks_of_a_former_leader_end_at_once() {
 #[tokio::test]
 async fn an_election_that_all_candidates_would_win_is_refused() {
     let world = World::new().await;
-    let election = LeaderElection::new("default", "the-lease", "");
+    let election = LeaderElection::new("default", "the-lease").identity("");
     let options = ManagerOptions { leader_election: Some(election), ..options() };
     let ended = Manager::new(world.client.clone(), options).run().await;
     let refused = matches!(ended, Err(ManagerError::Election(InvalidLeaderElection::NoIdentity)));

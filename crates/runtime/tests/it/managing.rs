@@ -1,6 +1,7 @@
 //! The caches, controllers, webhooks, events, readiness and metrics of a manager.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kube_client::api::ListParams;
@@ -9,8 +10,8 @@ use crate::controlling::get;
 use crate::faulty::RequestOutcome;
 use crate::https;
 use crate::plane::{certificate_options, server_options};
-use crate::world::{MAPS, Running, Thing, World, options, until};
-use informer::Selection;
+use crate::world::{MAPS, Running, Thing, World, manual_clock, options, until};
+use informer::{InformerOptions, Selection};
 use machinery::json;
 use runtime::reconcile_history::ReconcileOutcome;
 use runtime::recorder::{EventType, Recorder};
@@ -53,7 +54,7 @@ async fn a_replica_that_does_not_lead_serves_webhooks() {
         _ if target.contains("/leases") => RequestOutcome::Refused(503),
         _ => RequestOutcome::Served,
     });
-    let leader_election = Some(LeaderElection::new("default", "the-lease", "second"));
+    let leader_election = Some(LeaderElection::new("default", "the-lease").identity("second"));
     let endpoint = Some("127.0.0.1:0".parse().unwrap());
     let options = ManagerOptions { leader_election, endpoint, ..options() };
     let clock = options.clock.clone();
@@ -211,5 +212,31 @@ async fn a_controller_of_a_selection_reads_its_own_cache() {
     world.env.create(MAPS, &map).await;
     until("a was reconciled", async || manager.records("configmap").len() == 1).await;
     assert_eq!(manager.records("configmap")[0].outcome, ReconcileOutcome::Done);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_cache_is_complete_within_a_second_after_its_crd_was_installed() {
+    let world = World::new().await;
+    world.delete_crd().await;
+    let clock = manual_clock();
+    // The delays of an operator, not those of the tests.
+    let options =
+        ManagerOptions { clock: clock.clone(), informer: InformerOptions::default(), ..options() };
+    let manager = Manager::new(world.client.clone(), options);
+    manager.add(Controller::for_::<Thing>().reconcile(succeed, ()));
+    let running = Running::start(&manager);
+    let status = manager.informer::<Thing>().reflector_status();
+    // The delay would grow to half a minute.
+    for failures in 1..12 {
+        until("the server has responded", async || status.borrow().failures >= failures).await;
+        until("it pauses", async || clock.next_deadline().is_some()).await;
+        let error = status.borrow().last_error.clone().unwrap_or_default();
+        assert!(error.ends_with("404 page not found; is its CRD installed?"), "{error}");
+        clock.advance(Duration::from_secs(1));
+    }
+    world.install_crd().await;
+    clock.advance(Duration::from_secs(1));
+    manager.wait_until_ready().await;
     running.stop().await;
 }

@@ -2,15 +2,17 @@
 
 use std::sync::Mutex;
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube_client::Api;
 use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::plane::Plane;
 use runtime::apply::{Applier, ApplyError};
+use runtime::conditions;
 use runtime::finalizer;
 use runtime::finalizer::{Finalized, FinalizerError, Stage};
+use runtime::{ClientExt, NotFoundExt, patch_status};
 
 const OURS: &str = "example.com/cleanup";
 
@@ -107,4 +109,40 @@ async fn a_conflict_names_the_owners_of_the_fields() {
     assert_eq!(applied.data.clone().unwrap()["k"], "2");
     let again = Applier::new("two").apply(&maps, &applied).await.unwrap();
     assert_eq!(again.metadata.resource_version, applied.metadata.resource_version);
+}
+
+#[tokio::test]
+async fn a_status_is_patched_only_if_it_changes() {
+    let plane = Plane::start().await;
+    let namespaces = plane.all::<Namespace>();
+    let namespace = namespaces.get("default").await.unwrap();
+    let status = namespace.status.clone().unwrap();
+    assert!(patch_status(&namespaces, &namespace, &status).await.unwrap().is_none());
+    let condition = json!({
+        "type": "Clean", "status": "True", "reason": "Swept", "message": "by hand",
+        "lastTransitionTime": conditions::now(&plane.clock),
+    });
+    let mut status = status;
+    status.conditions = Some(vec![serde_json::from_value(condition).unwrap()]);
+    let patched = patch_status(&namespaces, &namespace, &status).await.unwrap().unwrap();
+    assert_eq!(patched.status.as_ref(), Some(&status), "the phase stays");
+    assert!(patch_status(&namespaces, &patched, &status).await.unwrap().is_none());
+    status.conditions = None;
+    let removed = patch_status(&namespaces, &patched, &status).await.unwrap().unwrap();
+    assert_eq!(removed.status.unwrap().conditions, None);
+}
+
+#[tokio::test]
+async fn an_object_that_does_not_exist_is_no_error() {
+    let plane = Plane::start().await;
+    let maps = plane.client.api_in::<ConfigMap>("default");
+    assert!(maps.get("a").await.optional().unwrap().is_none());
+    maps.delete("a", &DeleteParams::default()).await.ignore_not_found().unwrap();
+    create(&maps, &map("a", "1")).await;
+    let found = maps.get("a").await.optional().unwrap().unwrap();
+    let same = plane.client.api_of(&found).get("a").await.unwrap();
+    assert_eq!(same.metadata.uid, found.metadata.uid);
+    maps.delete("a", &DeleteParams::default()).await.ignore_not_found().unwrap();
+    let clusterwide = plane.client.api_in::<Namespace>("ignored");
+    assert!(clusterwide.get("default").await.is_ok());
 }

@@ -24,7 +24,7 @@ fn candidate(world: &World, identity: &str) -> (FaultyClient, Running) {
         lease_duration: Duration::from_secs(2),
         renew_deadline: Duration::from_secs(1),
         retry_period: DELAY,
-        ..LeaderElection::new("default", "the-lease", identity)
+        ..LeaderElection::new("default", "the-lease").identity(identity)
     };
     let options = ManagerOptions {
         leader_election: Some(election),

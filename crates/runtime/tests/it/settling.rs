@@ -1,0 +1,162 @@
+//! A test waits until a manager has settled, and calls one reconcile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_core::ObjectMeta;
+use kube_core::params::PostParams;
+
+use crate::faulty::RequestOutcome;
+use crate::world::{MAPS, Running, THINGS, Thing, World, manual_clock, options};
+use machinery::json;
+use runtime::{
+    Action, Client, ClientExt, Controller, Failure, Lister, Manager, ManagerOptions, Mapper,
+    Request, create_or_update, owner,
+};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+struct Context {
+    client: Client,
+    things: Lister<Thing>,
+    maps: Lister<ConfigMap>,
+}
+
+/// Keeps a config map for each thing. Things of size 7 fail, and those of size 8 are requeued later.
+async fn keep_map(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
+    let Some(thing) = cx.things.get_key(&request)? else { return Ok(Action::Done) };
+    match thing.spec.size {
+        7 => return Err(Failure::transient("seven")),
+        8 => return Ok(Action::RequeueAfter(MINUTE)),
+        _ => {}
+    }
+    let map = cx.maps.get_key(&request)?.unwrap_or_else(|| {
+        let (name, namespace) = (thing.metadata.name.clone(), thing.metadata.namespace.clone());
+        ConfigMap {
+            metadata: ObjectMeta { name, namespace, ..ObjectMeta::default() },
+            ..ConfigMap::default()
+        }
+    });
+    let size = thing.spec.size.to_string();
+    create_or_update(&cx.client.api_beside(&thing), map, |map| {
+        map.data = Some([("size".to_owned(), size)].into());
+        Ok(owner::set_controller(&thing, map)?)
+    })
+    .await?;
+    Ok(Action::Done)
+}
+
+fn controller(manager: &Manager) -> Controller {
+    let context =
+        Context { client: manager.client(), things: manager.lister(), maps: manager.lister() };
+    // A mapper of its own, so that events pass through the queue of a handler.
+    let mapper = Mapper::custom(|item| vec![item.key().clone()]);
+    Controller::for_::<Thing>().watches::<ConfigMap>(mapper).reconcile(keep_map, context)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_settled_manager_has_done_everything() {
+    let world = World::new().await;
+    let manager = Manager::new(world.client.clone(), options());
+    manager.add(controller(&manager));
+    let early = manager.settled(Duration::ZERO).await.unwrap_err().to_string();
+    assert!(early.contains("the caches are not complete: configmaps.v1: listing"), "{early}");
+    let running = Running::start(&manager);
+    for round in 1..6 {
+        for name in ["a", "b", "c"] {
+            if round == 1 {
+                world.create_thing(name, json!(10)).await;
+            } else {
+                let patch = json!({"spec": {"size": round * 10}});
+                world.env.merge(&format!("{THINGS}/{name}"), &patch).await;
+            }
+        }
+        manager.settled(MINUTE).await.unwrap();
+        for name in ["a", "b", "c"] {
+            let map = world.env.read(&format!("{MAPS}/{name}")).await;
+            assert_eq!(map["data"]["size"], (round * 10).to_string(), "{name} in round {round}");
+        }
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn the_error_says_what_is_not_settled() {
+    let world = World::new().await;
+    let clock = manual_clock();
+    let options = ManagerOptions { clock: clock.clone(), ..options() };
+    let manager = Manager::new(world.client.clone(), options);
+    manager.add(controller(&manager));
+    let running = Running::start(&manager);
+    world.create_thing("later", json!(8)).await;
+    manager.settled(MINUTE).await.unwrap();
+    let reconciles = manager.records("thing").len();
+    clock.advance(MINUTE);
+    manager.settled(MINUTE).await.unwrap();
+    assert_eq!(manager.records("thing").len(), reconciles + 1, "a key that is due is not settled");
+    world.create_thing("seven", json!(7)).await;
+    // The clock stands still, so the retry is never due.
+    let error = manager.settled(Duration::from_millis(200)).await.unwrap_err().to_string();
+    let retry = "not settled: thing: default/seven waits for a retry after 1 failures: seven";
+    assert_eq!(error, retry);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_cache_that_is_behind_the_server_is_not_settled() {
+    let world = World::new().await;
+    let (faulty, client) = world.faulty();
+    // The cache is listed once, and gets no events.
+    faulty.decide(|_, target| match target {
+        _ if target.contains("/things") && target.contains("watch=true") => {
+            RequestOutcome::Refused(503)
+        }
+        _ => RequestOutcome::Served,
+    });
+    let manager = Manager::new(client, options());
+    manager.add(controller(&manager));
+    let running = Running::start(&manager);
+    manager.settled(MINUTE).await.unwrap();
+    world.create_thing("a", json!(1)).await;
+    let error = manager.settled(Duration::from_millis(50)).await.unwrap_err().to_string();
+    let behind = "not settled: the cache of things.example.com/v1 is not level: default/a";
+    assert_eq!(error, behind);
+    faulty.decide(|_, _| RequestOutcome::Served);
+    manager.settled(MINUTE).await.unwrap();
+    assert_eq!(world.env.read(&format!("{MAPS}/a")).await["data"]["size"], "1");
+    faulty.decide(|_, target| match target {
+        _ if target.contains("/things") => RequestOutcome::Refused(503),
+        _ => RequestOutcome::Served,
+    });
+    let error = manager.settled(Duration::from_millis(50)).await.unwrap_err().to_string();
+    assert!(error.contains("cannot list things.example.com/v1: "), "{error}");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn one_reconcile_is_called_without_workers() {
+    let world = World::new().await;
+    world.create_thing("a", json!(3)).await;
+    let manager = Manager::new(world.client.clone(), options());
+    let controller = controller(&manager);
+    let running = Running::start(&manager);
+    manager.settled(MINUTE).await.unwrap();
+    let action = controller.reconcile_once(Request::new("default", "a")).await.unwrap();
+    assert_eq!(action, Action::Done);
+    let map = world.env.read(&format!("{MAPS}/a")).await;
+    assert_eq!(map["data"]["size"], "3");
+    let version = map["metadata"]["resourceVersion"].clone();
+    controller.reconcile_once(Request::new("default", "a")).await.unwrap();
+    let map = world.env.read(&format!("{MAPS}/a")).await;
+    assert_eq!(map["metadata"]["resourceVersion"], version, "nothing changed, nothing is written");
+    assert_eq!(manager.records("thing").len(), 0);
+    // A stale object is a conflict.
+    let maps = world.client.api_in::<ConfigMap>("default");
+    let mut stale = maps.get("a").await.unwrap();
+    world.env.merge(&format!("{MAPS}/a"), &json!({"data": {"more": "x"}})).await;
+    stale.data = None;
+    let refused = maps.replace("a", &PostParams::default(), &stale).await;
+    assert!(refused.is_err());
+    running.stop().await;
+}
