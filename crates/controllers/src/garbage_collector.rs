@@ -203,6 +203,11 @@ impl GarbageCollector {
     }
 
     fn add_work(&self, work: impl IntoIterator<Item = Work>) {
+        // Most events need no work, and no lock.
+        let mut work = work.into_iter().peekable();
+        if work.peek().is_none() {
+            return;
+        }
         let graph = self.lock_graph();
         for work in work {
             let has_many_owners = graph.has_many_owners(work);
