@@ -111,7 +111,8 @@
 //! | the source was stopped | the reflector ends |
 //!
 //! The delay between two attempts grows with each failure, with jitter; an event or a bookmark
-//! resets it. After a 404 it is less than a second, so that the objects of a new CRD are soon cached. Lists are always of the most recent state.
+//! resets it. After a 404 it is less than a second, so that the objects of a new CRD are soon cached.
+//! Lists are always of the most recent state.
 
 mod listing;
 mod options;

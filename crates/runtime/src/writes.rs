@@ -98,8 +98,11 @@ where
 }
 
 /// Patches the status of `object` to `status`, and returns the patched object; `None` if `object` has
-/// this status already, and nothing was sent. Only fields that differ are sent, so that fields of
-/// other writers stay.
+/// this status already, and nothing was sent. Only fields that differ are sent.
+///
+/// A list, such as the conditions, is sent whole. So that nothing that others have added to it is lost,
+/// an object that was written by somebody else since it was read is a conflict, as with
+/// [`create_or_update`].
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::Pod;
@@ -126,7 +129,8 @@ where
     let present = value.get("status").unwrap_or(&Value::Null);
     let Some(difference) = merge_patch(present, &status) else { return Ok(None) };
     let name = object.meta().name.as_deref().unwrap_or_default();
-    let patch = Patch::Merge(json!({ "status": difference }));
+    let metadata = json!({ "resourceVersion": object.meta().resource_version });
+    let patch = Patch::Merge(json!({ "metadata": metadata, "status": difference }));
     api.patch_status(name, &PatchParams::default(), &patch).await.map(Some)
 }
 

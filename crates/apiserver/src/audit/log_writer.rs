@@ -1,8 +1,8 @@
 //! [`LogWriter`]: writes the events of requests that wait for them to a log, those of concurrent
 //! requests with one write.
 //!
-//! A write costs several times as much as the encoding of its events. So a request adds its lines to
-//! the current group and waits; the task of the writer lets the other requests that can run do the
+//! A write costs about twice as much as the encoding of its events. So a request adds its lines to the
+//! current group and waits; the task of the writer lets the other requests that can run do the
 //! same, writes the group, and tells the result to all of them. After many groups of one request each,
 //! requests write for themselves until two writes meet.
 

@@ -108,32 +108,29 @@ async fn a_scrape_counts_itself_and_has_process_metrics() {
 #[tokio::test]
 async fn authentication_and_authorization_are_counted_by_result() {
     let plane = TestEnv::start().await;
-    let count = async |family: &str, label: &str| values(&plane, family, &[label]).await[0];
-    let (success, error) = ("result=\"success\"", "result=\"error\"");
-    let before = [
-        count("authentication_attempts", success).await,
-        count("authentication_attempts", error).await,
-        count("authentication_duration_seconds_count", error).await,
-        count("authorization_attempts_total", "result=\"allowed\"").await,
-        count("authorization_attempts_total", "result=\"no-opinion\"").await,
-        count("authorization_duration_seconds_count", "result=\"no-opinion\"").await,
-        count("authenticated_user_requests", "username=\"email_id\"").await,
-        count("authenticated_user_requests", "username=\"kubelet\"").await,
+    let counted = [
+        ("authentication_attempts", r#"result="success""#),
+        ("authentication_attempts", r#"result="error""#),
+        ("authentication_duration_seconds_count", r#"result="error""#),
+        ("authorization_attempts_total", r#"result="allowed""#),
+        ("authorization_attempts_total", r#"result="no-opinion""#),
+        ("authorization_duration_seconds_count", r#"result="no-opinion""#),
+        ("authenticated_user_requests", r#"username="email_id""#),
+        ("authenticated_user_requests", r#"username="kubelet""#),
     ];
+    let counts = async || {
+        let mut counts = Vec::new();
+        for (family, label) in counted {
+            counts.push(values(&plane, family, &[label]).await[0]);
+        }
+        counts
+    };
+    let before = counts().await;
     let user = |name: &str| plane.as_user(User::authenticated(name, "", Vec::new()));
     assert_eq!(plane.bearer("unknown").get("/version").await.0, 401);
     assert_eq!(user("a@example.com").get(SECRETS).await.0, 403);
     assert_eq!(user("kubelet").get(SECRETS).await.0, 403);
-    let after = [
-        count("authentication_attempts", success).await,
-        count("authentication_attempts", error).await,
-        count("authentication_duration_seconds_count", error).await,
-        count("authorization_attempts_total", "result=\"allowed\"").await,
-        count("authorization_attempts_total", "result=\"no-opinion\"").await,
-        count("authorization_duration_seconds_count", "result=\"no-opinion\"").await,
-        count("authenticated_user_requests", "username=\"email_id\"").await,
-        count("authenticated_user_requests", "username=\"kubelet\"").await,
-    ];
+    let after = counts().await;
     let added: Vec<usize> = after.iter().zip(before).map(|(it, before)| it - before).collect();
     // The scrapes and the components of the plane are also counted.
     assert!(added[0] >= 10 && added[3] >= 8, "{added:?}");

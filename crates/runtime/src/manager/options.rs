@@ -18,7 +18,7 @@ pub struct ManagerOptions {
     /// The address of the endpoint with the health checks, the metrics and the page of recent
     /// reconciles; no endpoint if `None`.
     pub endpoint: Option<SocketAddr>,
-    /// Who may read the metrics and the recent reconciles of the endpoint.
+    /// The access to the metrics and the recent reconciles of the endpoint.
     pub endpoint_access: EndpointAccess,
     /// The longest time of a stop. The last five seconds, or the last half if that is shorter, are
     /// reserved for writing events and releasing the lease after the workers have ended.
@@ -33,7 +33,7 @@ pub struct ManagerOptions {
     pub entropy: Entropy,
 }
 
-/// Who may read `/metrics` and `/reconciles` of the endpoint of a manager. The health checks are always
+/// The access to `/metrics` and `/reconciles` of the endpoint of a manager. The health checks are always
 /// open.
 ///
 /// ```

@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube_client::Api;
 use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube_client::{Api, Error};
 use serde_json::json;
 
 use crate::plane::Plane;
@@ -130,6 +130,9 @@ async fn a_status_is_patched_only_if_it_changes() {
     status.conditions = None;
     let removed = patch_status(&namespaces, &patched, &status).await.unwrap().unwrap();
     assert_eq!(removed.status.unwrap().conditions, None);
+    status.phase = Some("Terminating".to_owned());
+    let outdated = patch_status(&namespaces, &patched, &status).await.unwrap_err();
+    assert!(matches!(outdated, Error::Api(status) if status.code == 409));
 }
 
 #[tokio::test]

@@ -147,15 +147,8 @@ async fn requests_for_deprecated_versions_are_recorded_and_counted() {
     crd["spec"]["versions"][0]["deprecationWarning"] = "gone, unavailable in v9.9+".into();
     plane.env.put(name, &crd).await;
     // The change of the version is served soon after it is stored.
-    let mut found = json!({});
-    for _ in 0..10_000 {
-        plane.env.get(THINGS).await;
-        found = annotations(&plane, THINGS);
-        if found == deprecated {
-            break;
-        }
-    }
-    assert_eq!(found, deprecated);
+    let is_recorded = |_: u16, _: &Value| annotations(&plane, THINGS) == deprecated;
+    plane.env.until(THINGS, is_recorded).await;
 
     let text = plane.env.get("/metrics").await.1;
     for labels in [
