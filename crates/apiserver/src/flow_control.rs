@@ -11,6 +11,9 @@
 //! read ([`answer_accounts`]). Users share memory fairly ([`Shares`]), so that no user can starve
 //! another. The bodies of `system:masters` have a separate limit.
 //!
+//! Before a request has a seat, its connection has been decrypted and parsed. The connections of one user
+//! do not occupy all threads for that while others are active ([`thread_shares`]).
+//!
 //! The components of the plane (controllers, scheduler, simulated nodes) share the process of the
 //! server. They have seats of their own, and wait for one instead of being refused: their number is
 //! bounded, and a refusal would only make them come again later.
@@ -35,6 +38,7 @@ mod retry_after;
 mod seat_metrics;
 mod answer_accounts;
 mod encoded_items;
+mod thread_shares;
 pub(crate) mod connection;
 
 use std::borrow::Cow;
@@ -50,6 +54,7 @@ use answer_accounts::AnswerAccounts;
 use keel::{Share, Shares, Tasks};
 use machinery::Status;
 use priority_and_fairness::FairSeat;
+use thread_shares::Threads;
 
 pub(crate) use answer_accounts::{AnswerAccount, Charge, ConnectionCharge, STREAM_OVERHEAD};
 pub(crate) use encoded_items::{EncodedItem, EncodedItems};
@@ -58,6 +63,7 @@ pub(crate) use priority_and_fairness::{
     FlowSchema, PriorityAndFairness, PriorityLevelSpec, SeatRequest, Stored, TooManyRequests,
 };
 
+pub(crate) use thread_shares::{InTurn, ThreadShare};
 pub(crate) use watch_tracker::{TrackedWatch, WatchTracker};
 pub(crate) use work_estimate::WorkEstimate;
 
@@ -109,6 +115,10 @@ pub(crate) struct FlowControl {
     answers: Arc<Shares>,
     lists: Arc<Shares>,
     unread: AnswerAccounts,
+    /// The share of the threads for connections without a user.
+    pub unauthenticated_threads: Arc<ThreadShare>,
+    /// The share of the threads for masters.
+    pub master_threads: Arc<ThreadShare>,
     /// The watches that are in progress.
     pub watches: Arc<WatchTracker>,
     /// The encodings of large items in lists that are being sent.
@@ -233,6 +243,7 @@ impl FlowControl {
     ) -> Self {
         let fair = (fairness == Fairness::Enabled)
             .then(|| PriorityAndFairness::new(reads + writes, tasks, registry));
+        let threads = Threads::current();
         Self {
             fair,
             reads: semaphore(reads),
@@ -243,7 +254,9 @@ impl FlowControl {
             exempt_bodies: Shares::new(MAX_EXEMPT_BODIES),
             answers: Shares::new(MAX_ANSWERS),
             lists: Shares::new(MAX_LISTS),
-            unread: AnswerAccounts::new(MAX_UNREAD),
+            unread: AnswerAccounts::new(MAX_UNREAD, &threads),
+            unauthenticated_threads: threads.share(),
+            master_threads: threads.unlimited_share(),
             watches: Arc::default(),
             encoded_items: EncodedItems::new(MAX_ENCODED_ITEMS),
             waiting: Arc::new(Semaphore::new(MAX_WAITING)),

@@ -35,8 +35,8 @@ use tower_service::Service;
 
 use crate::auth::metrics::TlsMetrics;
 use crate::config::Timeouts;
-use crate::flow_control::FlowControl;
 use crate::flow_control::connection::{Connection, Connections};
+use crate::flow_control::{FlowControl, InTurn, ThreadShare};
 use crate::http::body::Body;
 use crate::in_process::handler::{Handler, Peer};
 use connection_task::{Checker, ConnectionTask, NewStreams};
@@ -160,8 +160,10 @@ pub(crate) async fn serve(listener_state: ListenerState, listener: TcpListener) 
                 let shared = listener_state.clone();
                 listener_state.tasks.spawn("connection", async move {
                     let evictable = Arc::clone(&state);
+                    let share = thread_share(&shared.flow_control, &state);
+                    let connection = connection(shared, stream, draining, checkers, state);
                     tokio::select! {
-                        () = connection(shared, stream, draining, checkers, state) => {}
+                        () = InTurn::new(connection, share) => {}
                         () = evictable.evicted() => {
                             tracing::debug!("an unauthenticated connection was closed in favor of a newer one");
                         }
@@ -177,6 +179,15 @@ pub(crate) async fn serve(listener_state: ListenerState, listener: TcpListener) 
     }
     drop(listener);
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, draining.shutdown()).await;
+}
+
+/// Returns the share of the threads in which a connection is polled.
+fn thread_share(
+    flow_control: &Arc<FlowControl>,
+    connection: &Arc<Connection>,
+) -> impl Fn() -> Arc<ThreadShare> + Unpin + Send + use<> {
+    let (flow_control, connection) = (Arc::clone(flow_control), Arc::clone(connection));
+    move || connection.threads(&flow_control)
 }
 
 /// The checkers of all connections, which detect clients that do not read.
@@ -233,8 +244,10 @@ async fn connection(
             notify_begun.notify_one();
             let progress = new_streams.begin_request();
             let response = sender.client().call(request);
+            let share = thread_share(&flow_control, &state);
             let (flow_control, state) = (Arc::clone(&flow_control), Arc::clone(&state));
-            in_own_task(count_response(response, flow_control, state, progress))
+            let response = count_response(response, flow_control, state, progress);
+            in_own_task(InTurn::new(response, share))
         });
         let connection = protocols(streams, timeouts)
             .serve_connection_with_upgrades(TokioIo::new(transport), service)

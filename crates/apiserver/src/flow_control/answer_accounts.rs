@@ -21,6 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 
+use super::thread_shares::{ThreadShare, Threads};
+
 /// The memory of an answer in progress besides its bytes: its stream, its request, its task.
 pub(crate) const STREAM_OVERHEAD: usize = 8 << 10;
 
@@ -35,6 +37,7 @@ const OVERDRAFT: usize = 6;
 pub(crate) struct AnswerAccounts {
     limit: usize,
     total: Arc<AtomicUsize>,
+    threads: Arc<Threads>,
     accounts: Arc<Accounts>,
 }
 
@@ -46,8 +49,9 @@ fn lock(accounts: &Accounts) -> MutexGuard<'_, HashMap<String, Weak<AnswerAccoun
 
 impl AnswerAccounts {
     /// Accounts with a common limit.
-    pub(super) fn new(limit: usize) -> Self {
-        Self { limit, total: Arc::default(), accounts: Arc::default() }
+    pub(super) fn new(limit: usize, threads: &Arc<Threads>) -> Self {
+        let threads = Arc::clone(threads);
+        Self { limit, total: Arc::default(), threads, accounts: Arc::default() }
     }
 
     /// The account of a user.
@@ -62,6 +66,7 @@ impl AnswerAccounts {
             connections: AtomicUsize::new(0),
             limit: self.limit,
             total: Arc::clone(&self.total),
+            threads: self.threads.share(),
             accounts: Arc::clone(&self.accounts),
         });
         accounts.insert(user.to_owned(), Arc::downgrade(&account));
@@ -77,6 +82,8 @@ pub(crate) struct AnswerAccount {
     connections: AtomicUsize,
     limit: usize,
     total: Arc<AtomicUsize>,
+    /// The user's share of the threads.
+    pub threads: Arc<ThreadShare>,
     accounts: Arc<Accounts>,
 }
 
@@ -176,7 +183,7 @@ mod tests {
 
     #[test]
     fn bytes_count_until_their_last_piece_is_dropped() {
-        let accounts = AnswerAccounts::new(LIMIT);
+        let accounts = AnswerAccounts::new(LIMIT, &Threads::current());
         let alice = accounts.of("alice");
         let mut bytes = alice.hold(vec![0; LIMIT / 2].into());
         assert!(!alice.has_room(1));
@@ -189,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_answers_of_one_user_leave_room_for_others() {
-        let accounts = AnswerAccounts::new(LIMIT);
+        let accounts = AnswerAccounts::new(LIMIT, &Threads::current());
         let (alice, bob) = (accounts.of("alice"), accounts.of("bob"));
         let charges: Vec<Charge> = std::iter::from_fn(|| {
             alice.has_room(STREAM_OVERHEAD).then(|| alice.charge(STREAM_OVERHEAD))
@@ -201,7 +208,7 @@ mod tests {
 
     #[test]
     fn an_account_is_shared_by_the_connections_of_a_user_and_removed_after_the_last() {
-        let accounts = AnswerAccounts::new(LIMIT);
+        let accounts = AnswerAccounts::new(LIMIT, &Threads::current());
         let first = accounts.of("alice");
         let charge = first.charge(LIMIT);
         assert!(accounts.of("alice").is_overdrawn());

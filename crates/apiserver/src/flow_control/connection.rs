@@ -18,7 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::Notify;
 
 use crate::auth::authentication::User;
-use crate::flow_control::{AnswerAccount, ConnectionCharge, FlowControl, charge_connection};
+use crate::flow_control::{
+    AnswerAccount, ConnectionCharge, FlowControl, ThreadShare, charge_connection,
+};
 use machinery::Status;
 
 /// The maximum number of connections without an authenticated user. The head of a request takes up to
@@ -111,6 +113,15 @@ impl Connection {
             Some(owner) => owner.as_ref().map(|it| Arc::clone(it.account())),
             None => flow.answer_account(&User::anonymous()),
         }
+    }
+
+    /// The share of the threads in which the connection and its requests are polled.
+    pub(crate) fn threads(&self, flow: &FlowControl) -> Arc<ThreadShare> {
+        Arc::clone(match self.owner.get() {
+            Some(Some(owner)) => &owner.account().threads,
+            Some(None) => &flow.master_threads,
+            None => &flow.unauthenticated_threads,
+        })
     }
 }
 

@@ -45,6 +45,8 @@ const EXAMPLES: &str = "Examples:
   sampan bench --pid $(pgrep -xo sampan)             with the server's CPU time and memory
   sampan bench --operations create,get --concurrency 16 --resources configmaps
   sampan bench --operations watch --watchers 1000    each change is sent to 1,000 watchers
+  sampan bench --operations get --concurrency 1 --interval 5 --requests 2000
+                                                     the latency of one client, beside other load
   sampan bench --context kind-test --seconds 3 -o json > kind.json
 
 The objects are in a namespace of the run, which is removed at the end. CPU time is counted in
@@ -79,15 +81,24 @@ pub(crate) struct BenchArgs {
     resources: Vec<Resource>,
     /// Numbers of concurrent clients; each client sends its next request after the last response
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1, 16, 64],
-          value_parser = count(1, 1024))]
+          value_parser = count(1, 10_000))]
     concurrency: Vec<usize>,
+    /// Time between the beginnings of a client's gets, lists, updates and patches: a client that pauses
+    /// measures the effect of other load
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 0,
+          value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    interval: u64,
     /// Numbers of watchers that receive each change
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1, 100, 1000],
           value_parser = count(1, 10_000))]
     watchers: Vec<usize>,
-    /// Number of objects, at least one for each client, and maximum number of operations of a row
+    /// Number of objects, at least one for each client
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = count(1, 10_000_000))]
     objects: usize,
+    /// Maximum number of gets, updates and patches of a row, and twenty times that of lists
+    /// [default: the number of objects]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    requests: Option<u64>,
     /// Maximum duration of a row
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -209,7 +220,12 @@ async fn measure(
         fixtures: &fixtures,
         processes: &processes,
         tasks: &tasks,
-        bound: Bound { count: objects as u64, time: Duration::from_secs(args.seconds) },
+        objects,
+        bound: Bound {
+            count: args.requests.unwrap_or(objects as u64),
+            time: Duration::from_secs(args.seconds),
+            interval: Duration::from_millis(args.interval),
+        },
         progress: progress(rows(args)),
         marks: AtomicU64::new(1),
     };

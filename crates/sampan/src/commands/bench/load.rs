@@ -19,6 +19,8 @@ pub(crate) struct Bound {
     pub count: u64,
     /// The time after which no operation is started.
     pub time: Duration,
+    /// The time between the beginnings of a client's operations, unless an operation takes longer.
+    pub interval: Duration,
 }
 
 /// The position of one operation in the load.
@@ -95,6 +97,9 @@ where
                 let result = operation(Step { worker, iteration, number }).await;
                 own.add(sent.elapsed(), result);
                 iteration += 1;
+                if !bound.interval.is_zero() {
+                    tokio::time::sleep_until(sent + bound.interval).await;
+                }
             }
             total.lock().unwrap_or_else(PoisonError::into_inner).merge(own);
         }
@@ -135,7 +140,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_operation_runs_once() {
         let sum = AtomicU64::new(0);
-        let bound = Bound { count: 100, time: Duration::from_hours(1) };
+        let bound = Bound { count: 100, time: Duration::from_hours(1), interval: Duration::ZERO };
         let outcome = closed_loop(7, bound, async |step| {
             tokio::time::sleep(Duration::from_millis(1 + step.number % 3)).await;
             sum.fetch_add(step.number, Ordering::Relaxed);
@@ -149,7 +154,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_time_limit_ends_the_load() {
-        let bound = Bound { count: 1_000_000, time: Duration::from_secs(2) };
+        let bound =
+            Bound { count: 1_000_000, time: Duration::from_secs(2), interval: Duration::ZERO };
         let outcome = closed_loop(2, bound, async |_| {
             tokio::time::sleep(Duration::from_millis(500)).await;
             Ok(0)
@@ -159,9 +165,21 @@ mod tests {
         assert_eq!(outcome.wall.as_secs(), 2);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_client_with_an_interval_waits_before_its_next_operation() {
+        let interval = Duration::from_millis(500);
+        let bound = Bound { count: 1_000_000, time: Duration::from_secs(2), interval };
+        let outcome = closed_loop(2, bound, async |_| {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            Ok(0)
+        })
+        .await;
+        assert_eq!(outcome.latencies, [Duration::from_millis(1); 8]);
+    }
+
     #[tokio::test]
     async fn failures_are_counted_and_the_first_messages_recorded() {
-        let bound = Bound { count: 10, time: Duration::from_hours(1) };
+        let bound = Bound { count: 10, time: Duration::from_hours(1), interval: Duration::ZERO };
         let outcome = closed_loop(1, bound, async |step| {
             if step.number % 2 == 1 {
                 bail!("no {}", step.number);

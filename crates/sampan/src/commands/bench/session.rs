@@ -25,6 +25,8 @@ pub(crate) struct Session<'a> {
     pub processes: &'a Processes,
     /// The parent of all tasks.
     pub tasks: &'a Tasks,
+    /// The number of objects of a resource.
+    pub objects: usize,
     /// The limits of every row.
     pub bound: Bound,
     /// The progress bar.

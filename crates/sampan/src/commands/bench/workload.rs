@@ -88,30 +88,38 @@ impl Workload<'_> {
     }
 
     fn slots(&self, clients: usize) -> Vec<Slot> {
-        let slot = |number: u64| {
+        let slot = |number: usize| {
             let name = format!("bench-{clients}-{number:06}");
             let path = format!("{}/{name}", self.sample.collection);
             Slot { name, path, version: Mutex::default() }
         };
-        (0..self.session.bound.count).map(slot).collect()
+        (0..self.session.objects).map(slot).collect()
     }
 
     async fn create(&self, clients: usize, slots: &[Slot], time: Duration) -> Outcome {
-        closed_loop(clients, Bound { count: slots.len() as u64, time }, async |step| {
-            let slot = slot_of_number(slots, step);
-            let body = self.sample.body(&slot.name, None, self.session.next_mark());
-            slot.write(self, Method::POST, &self.sample.collection, JSON, body).await
-        })
+        closed_loop(
+            clients,
+            Bound { count: slots.len() as u64, time, interval: Duration::ZERO },
+            async |step| {
+                let slot = slot_of_number(slots, step);
+                let body = self.sample.body(&slot.name, None, self.session.next_mark());
+                slot.write(self, Method::POST, &self.sample.collection, JSON, body).await
+            },
+        )
         .await
     }
 
     async fn delete(&self, clients: usize, slots: &[Slot], time: Duration) -> Outcome {
-        closed_loop(clients, Bound { count: slots.len() as u64, time }, async |step| {
-            let slot = slot_of_number(slots, step);
-            let response = self.session.pool.delete(&slot.path).await?;
-            slot.set_version(None);
-            Ok(response.len() as u64)
-        })
+        closed_loop(
+            clients,
+            Bound { count: slots.len() as u64, time, interval: Duration::ZERO },
+            async |step| {
+                let slot = slot_of_number(slots, step);
+                let response = self.session.pool.delete(&slot.path).await?;
+                slot.set_version(None);
+                Ok(response.len() as u64)
+            },
+        )
         .await
     }
 
