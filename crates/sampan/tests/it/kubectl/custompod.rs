@@ -1,4 +1,4 @@
-//! The operator of `examples/custompod-operator` over the network, used by kubectl.
+//! The operator of `operators/custompod` over the network, used by kubectl.
 
 use std::thread::JoinHandle;
 
@@ -9,12 +9,12 @@ use runtime::client::config::Config;
 use runtime::kube_client::config::Kubeconfig;
 use runtime::{Manager, ManagerOptions, client};
 
-#[path = "../../../../../examples/custompod-operator/src/controller.rs"]
+#[path = "../../../../../operators/custompod/src/controller.rs"]
 mod controller;
 
-const CRD: &str = include_str!("../../../../../examples/custompod-operator/crd/custompods.yaml");
+const CRD: &str = include_str!("../../../../../operators/custompod/crd/custompods.yaml");
 const EXAMPLE: &str =
-    include_str!("../../../../../examples/custompod-operator/example/custompod-sample.yaml");
+    include_str!("../../../../../operators/custompod/example/custompod-sample.yaml");
 
 /// The number of polls of the operator's result, enough for a busy machine.
 const ATTEMPTS: usize = 1000;
