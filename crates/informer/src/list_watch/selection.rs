@@ -4,6 +4,18 @@ use crate::Item;
 use machinery::selector::{FieldSelector, LabelSelector};
 
 /// Selects objects of one resource, which is that of the [`ListWatch`](crate::ListWatch).
+///
+/// ```
+/// use informer::{FieldSelector, LabelSelector, Selection};
+///
+/// let running = Selection {
+///     labels: LabelSelector::parse("app in (web, db)")?,
+///     fields: FieldSelector::parse("status.phase=Running")?,
+///     ..Selection::default()
+/// };
+/// # drop(running);
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
     /// The namespace; all namespaces if `None`.
