@@ -24,6 +24,9 @@ pub struct Selection {
     pub labels: LabelSelector,
     /// The field selector.
     pub fields: FieldSelector,
+    /// Whether objects with pending initializers are included: for the controller of an initializer.
+    /// Servers without initializers, which are all since Kubernetes 1.14, ignore it.
+    pub includes_uninitialized: bool,
 }
 
 impl Selection {
