@@ -1,149 +1,155 @@
-//! The `CustomPod` resource, and its reconcile function.
+//! The controller of a [`PodSet`]: creates missing pods, deletes surplus ones, and reports the rest.
+//!
+//! Invariants:
+//! - a pod counts while it is pending or running and not being deleted;
+//! - the name of a new pod is the first one that no pod has. An operator that does not see the latest
+//!   pods in its cache chooses a name that exists, and the server refuses it: there is never a pod too
+//!   many;
+//! - pending pods are deleted before running ones, and the newest of them first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
-use runtime::kube_core::params::Patch;
-use runtime::kube_core::{ObjectMeta, Resource, params};
-use runtime::{
-    Action, Api, CONTROLLER_INDEX, Client, Controller, Failure, Lister, Manager, ObjectKey,
-    Request, resource, schema,
-};
+use crate::{Options, PodSet, PodSetStatus};
+use runtime::kube_client::Error;
+use runtime::kube_core::params::Preconditions;
+use runtime::{ObjectKey, prelude::*};
 
-/// The desired number of pods.
-#[resource(
-    group = "zhhnzw.mock.com",
-    version = "v1",
-    kind = "CustomPod",
-    namespaced,
-    status = "CustomPodStatus",
-    scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.replicas"),
-    printcolumn(name = "Wanted", type_ = "integer", json_path = ".spec.replicas"),
-    printcolumn(name = "Live", type_ = "integer", json_path = ".status.replicas"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
-)]
-pub(crate) struct CustomPodSpec {
-    /// The number of pods.
-    #[schemars(range(max = 100))]
-    pub replicas: usize,
-}
-
-/// The pending and running pods.
-#[schema]
-#[derive(PartialEq, Default)]
-#[serde(default)]
-pub(crate) struct CustomPodStatus {
-    /// The number of pods.
-    pub replicas: usize,
-    /// The names of the pods.
-    pub pod_names: Vec<String>,
-}
-
-struct Context {
-    custom_pods: Lister<CustomPod>,
+struct Context<K> {
+    sets: Lister<K>,
     pods: Lister<Pod>,
     client: Client,
+    recorder: Recorder,
+    image: String,
 }
 
-/// Reconciles every `CustomPod`, also when its pods change.
-pub(crate) fn controller(manager: &Manager) -> Controller {
-    let context =
-        Context { custom_pods: manager.lister(), pods: manager.lister(), client: manager.client() };
-    Controller::for_::<CustomPod>().owns::<Pod>().reconcile(reconcile, context)
+/// Reconciles every object of a kind, also when its pods change.
+pub fn controller<K: PodSet>(manager: &Manager, options: &Options) -> Controller {
+    let context = Context::<K> {
+        sets: manager.lister(),
+        pods: manager.lister(),
+        client: manager.client(),
+        recorder: manager.recorder("custompod-operator"),
+        image: options.image.clone(),
+    };
+    Controller::for_::<K>().owns::<Pod>().workers(options.workers).reconcile(reconcile, context)
 }
 
-async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
-    let Some(custom_pod) = cx.custom_pods.get_key(&request)? else { return Ok(Action::Done) };
-    if custom_pod.metadata.deletion_timestamp.is_some() {
-        // The garbage collector deletes its pods.
-        return Ok(Action::Done);
+async fn reconcile<K: PodSet>(request: Request, cx: Arc<Context<K>>) -> Result<Action, Failure> {
+    let Some(set) = cx.sets.get_key(&request)? else { return Ok(Action::Done) };
+    if set.meta().deletion_timestamp.is_some() {
+        return Ok(Action::Done); // the garbage collector deletes its pods
     }
-    let pods = Api::<Pod>::namespaced(cx.client.clone(), request.namespace());
-    let (wanted, live) = (custom_pod.spec.replicas, cx.live_pods(&custom_pod)?);
-    let missing = wanted.saturating_sub(live.len());
-    for name in cx.free_names(&request).take(missing) {
-        pods.create(&params::PostParams::default(), &pod_of(&custom_pod, name)).await?;
-    }
-    for pod in live.iter().skip(wanted) {
-        let uid = pod.metadata.uid.clone();
-        let this_pod = params::Preconditions { uid, ..params::Preconditions::default() };
-        pods.delete(name_of(pod), &params::DeleteParams::default().preconditions(this_pod)).await?;
-    }
-    cx.update_status(&request, &custom_pod).await?;
-    Ok(Action::Done)
+    let scaled = cx.scale(&set).await;
+    cx.update_status(&set).await?; // also of what was done before a failure
+    scaled.map(|()| Action::Done)
 }
 
-impl Context {
-    /// The pods that are pending or running and not being deleted. The running ones are first, since
-    /// pods at the end are deleted first.
-    fn live_pods(&self, custom_pod: &CustomPod) -> Result<Vec<Pod>, Failure> {
-        let uid = custom_pod.metadata.uid.as_deref().unwrap_or_default();
+impl<K: PodSet> Context<K> {
+    /// Creates or deletes as many pods as needed.
+    async fn scale(&self, set: &K) -> Result<(), Failure> {
+        let (wanted, live) = (set.replicas(), self.live_pods(set)?);
+        let pods = self.client.api_beside::<Pod>(set);
+        let missing = wanted.saturating_sub(live.len());
+        for name in self.free_names(set).take(missing) {
+            let created = pods.create(&PostParams::default(), &self.pod(set, name)?).await;
+            created.map_err(|error| self.report(set, "FailedCreate", error))?;
+        }
+        for pod in live.iter().skip(wanted) {
+            let uid = pod.metadata.uid.clone();
+            let this_pod = Preconditions { uid, ..Preconditions::default() };
+            let parameters = DeleteParams::default().preconditions(this_pod);
+            let deleted = pods.delete(&pod.name_any(), &parameters).await.ignore_not_found();
+            deleted.map_err(|error| self.report(set, "FailedDelete", error))?;
+        }
+        if live.len() != wanted {
+            let (reason, message) = if missing > 0 {
+                ("ScaledUp", format!("created {}", count(missing)))
+            } else {
+                ("ScaledDown", format!("deleted {}", count(live.len() - wanted)))
+            };
+            let message = format!("{message}, for {wanted} replicas");
+            self.recorder.record(set, EventType::Normal, reason, &message);
+        }
+        Ok(())
+    }
+
+    /// The pods that count, those to be kept first.
+    fn live_pods(&self, set: &K) -> Result<Vec<Pod>, Failure> {
+        let uid = set.meta().uid.as_deref().unwrap_or_default();
         let mut pods = self.pods.by_index(CONTROLLER_INDEX, uid)?.objects;
-        let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone());
-        pods.retain(|pod| {
-            let is_live = matches!(phase(pod).as_deref(), None | Some("Pending" | "Running"));
-            // Who writes in another namespace can name the uid, too.
-            let is_here = pod.metadata.namespace == custom_pod.metadata.namespace;
-            is_live && is_here && pod.metadata.deletion_timestamp.is_none()
+        // A pod of another namespace can name the uid, too.
+        pods.retain(|pod| is_live(pod) && pod.metadata.namespace == set.meta().namespace);
+        pods.sort_by_cached_key(|pod| {
+            let name = pod.name_any(); // of the same second: web-10 is newer than web-9
+            (phase(pod) != "Running", pod.metadata.creation_timestamp.clone(), name.len(), name)
         });
-        pods.sort_by_key(|pod| phase(pod).as_deref() != Some("Running"));
         Ok(pods)
     }
 
-    /// Names that no pod has, always in the same order, so that a repeated creation of a pod fails.
-    fn free_names(&self, request: &Request) -> impl Iterator<Item = String> {
-        let numbered = (0..).map(|number| format!("{}-{number}", request.name()));
-        numbered.filter(|name| {
-            let key = ObjectKey::new(request.namespace(), name);
-            self.pods.indexer().get(&key).is_none()
+    /// The names that no pod has, always in the same order.
+    fn free_names(&self, set: &K) -> impl Iterator<Item = String> {
+        let (namespace, set_name) = (set.namespace().unwrap_or_default(), set.name_any());
+        let names = (0..).map(move |number| format!("{set_name}-{number}"));
+        names.filter(move |name| {
+            self.pods.indexer().get(&ObjectKey::new(&namespace, name)).is_none()
         })
     }
 
-    /// Writes the status if it has changed. The cache already contains the pods that this reconcile
-    /// created, and not those that it deleted.
-    async fn update_status(
-        &self,
-        request: &Request,
-        custom_pod: &CustomPod,
-    ) -> Result<(), Failure> {
-        let live = self.live_pods(custom_pod)?;
-        let mut pod_names: Vec<_> = live.iter().map(|pod| name_of(pod).to_owned()).collect();
+    fn pod(&self, set: &K, name: String) -> Result<Pod, Failure> {
+        let container = Container {
+            name: "main".to_owned(),
+            image: Some(self.image.clone()),
+            command: Some(["sleep", "3600"].map(str::to_owned).to_vec()),
+            ..Container::default()
+        };
+        let mut pod = Pod {
+            metadata: ObjectMeta {
+                name: Some(name),
+                namespace: set.namespace(),
+                labels: Some(BTreeMap::from([("app".to_owned(), set.name_any())])),
+                ..ObjectMeta::default()
+            },
+            spec: Some(PodSpec { containers: vec![container], ..PodSpec::default() }),
+            ..Pod::default()
+        };
+        owner::set_controller(set, &mut pod)?;
+        Ok(pod)
+    }
+
+    /// Writes the status if it has changed. The cache has the pods that this reconcile created, and
+    /// not those that it deleted.
+    async fn update_status(&self, set: &K) -> Result<(), Failure> {
+        let mut pod_names: Vec<_> = self.live_pods(set)?.iter().map(Pod::name_any).collect();
         pod_names.sort_unstable();
-        let status = CustomPodStatus { replicas: live.len(), pod_names };
-        if custom_pod.status.as_ref() == Some(&status) {
-            return Ok(());
-        }
-        let custom_pods = Api::<CustomPod>::namespaced(self.client.clone(), request.namespace());
-        let patch = Patch::Merge(serde_json::json!({ "status": status }));
-        custom_pods.patch_status(request.name(), &params::PatchParams::default(), &patch).await?;
+        let status = PodSetStatus { replicas: pod_names.len(), pod_names };
+        patch_status(&self.client.api_of(set), set, &status).await?;
         Ok(())
     }
-}
 
-fn name_of(pod: &Pod) -> &str {
-    pod.metadata.name.as_deref().unwrap_or_default()
-}
-
-fn pod_of(owner: &CustomPod, name: String) -> Pod {
-    let app = owner.metadata.name.clone().unwrap_or_default();
-    Pod {
-        metadata: ObjectMeta {
-            name: Some(name),
-            labels: Some(BTreeMap::from([("app".to_owned(), app)])),
-            owner_references: owner.controller_owner_ref(&()).map(|reference| vec![reference]),
-            ..ObjectMeta::default()
-        },
-        spec: Some(PodSpec {
-            containers: vec![Container {
-                name: "busybox".to_owned(),
-                image: Some("busybox".to_owned()),
-                command: Some(vec!["sleep".to_owned(), "3600".to_owned()]),
-                ..Container::default()
-            }],
-            ..PodSpec::default()
-        }),
-        ..Pod::default()
+    /// Records an Event about a request that the server has refused.
+    fn report(&self, set: &K, reason: &str, error: Error) -> Failure {
+        // A name that exists is not a problem: the cache will show the pod.
+        let is_stale = matches!(&error, Error::Api(status) if status.is_already_exists());
+        let failure = Failure::from(error);
+        if !is_stale {
+            self.recorder.record(set, EventType::Warning, reason, &failure.to_string());
+        }
+        failure
     }
+}
+
+fn is_live(pod: &Pod) -> bool {
+    // A pod without a phase is pending.
+    matches!(phase(pod), "" | "Pending" | "Running") && pod.metadata.deletion_timestamp.is_none()
+}
+
+fn phase(pod: &Pod) -> &str {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+}
+
+fn count(pods: usize) -> String {
+    format!("{pods} pod{}", if pods == 1 { "" } else { "s" })
 }

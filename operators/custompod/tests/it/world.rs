@@ -1,20 +1,16 @@
-//! [`World`]: a test environment, and an operator that can be killed and started again.
+//! [`World`]: a server with the sample object, and an operator that can be killed and started again.
 
-use std::time::Duration;
-
+use custompod_operator::{Options, add_to, manifests};
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::controller;
-use machinery::codec::yaml;
-use machinery::{Value, json};
-use runtime::keel::Tasks;
-use runtime::kube_core::params::{DeleteParams, ListParams, Patch, PatchParams};
-use runtime::{Api, Client, Manager, ManagerOptions};
-use testenv::TestEnv;
+use crate::installation::{Operator, client_of, decode, install, strict};
+use machinery::json;
+use runtime::kube_core::params::ListParams;
+use runtime::{Manager, ManagerOptions, prelude::*};
+use testenv::{TestEnv, TestEnvBuilder};
 
-/// The CRD in the repository.
-pub(crate) const CRD: &str = include_str!("../../crd/custompods.yaml");
-const EXAMPLE: &str = include_str!("../../example/custompod-sample.yaml");
+/// The textbook's sample.
+pub(crate) const EXAMPLE: &str = include_str!("../../example/custompod-sample.yaml");
 /// The path of the collection of the object.
 pub(crate) const CUSTOM_PODS: &str = "/apis/zhhnzw.mock.com/v1/namespaces/default/custompods";
 /// The name of the object.
@@ -23,41 +19,54 @@ pub(crate) const SAMPLE: &str = "custompod-sample";
 /// See the [module documentation](self).
 pub(crate) struct World {
     pub(crate) env: TestEnv,
+    /// May do everything.
     pub(crate) client: Client,
-    operator: Option<(Manager, Tasks)>,
+    operator: Option<Operator>,
 }
 
 impl World {
     /// A server with the object, without an operator.
     pub(crate) async fn new(seed: u64) -> Self {
-        let env = TestEnv::builder().seed(seed).system_clock().start().await;
-        env.install_crd(&decode(CRD)).await;
-        env.create(CUSTOM_PODS, &decode(EXAMPLE)).await;
+        let world = Self::empty(TestEnv::builder().seed(seed).system_clock()).await;
+        world.env.create(CUSTOM_PODS, &decode(EXAMPLE)).await;
+        world
+    }
+
+    /// A server with the manifests of the operator.
+    pub(crate) async fn empty(builder: TestEnvBuilder) -> Self {
+        let env = builder.config(strict).start().await;
+        install(&env.kube(), &manifests("")).await;
         Self { client: env.kube(), env, operator: None }
     }
 
     pub(crate) fn start_operator(&mut self) {
-        let tasks = Tasks::new();
-        let options = ManagerOptions { handles_signals: false, ..ManagerOptions::default() };
-        let manager = Manager::with_tasks(self.env.kube(), options, &tasks);
-        manager.add(controller::controller(&manager));
-        let running = manager.clone();
-        tasks.spawn("manager", async move { running.run().await.unwrap() });
-        self.operator = Some((manager, tasks));
+        self.operator = Some(self.start_replica(None));
     }
 
-    /// Stops the operator at whatever step it is, as a crash does.
+    /// Starts an operator with the rights of its service account.
+    pub(crate) fn start_replica(&self, leader_election: Option<LeaderElection>) -> Operator {
+        let clock = self.env.clock().clone();
+        let options = ManagerOptions { clock, leader_election, ..ManagerOptions::default() };
+        let client = client_of(self.env.server(), "custompod-operator");
+        Operator::start(client, options, |manager| {
+            add_to(manager, &Options::default()).unwrap();
+        })
+    }
+
+    pub(crate) fn manager(&self) -> &Manager {
+        &self.operator.as_ref().unwrap().manager
+    }
+
     pub(crate) async fn kill_operator(&mut self) {
-        if let Some((_, tasks)) = self.operator.take() {
-            // The tasks are aborted, so the result is an error.
-            let _ = tasks.stop(Duration::ZERO).await;
+        if let Some(operator) = self.operator.take() {
+            operator.kill().await;
         }
     }
 
     /// The causes of the operator's recent reconciles.
     pub(crate) fn causes(&self) -> Vec<String> {
-        let (manager, _) = self.operator.as_ref().unwrap();
-        let records = manager.records("custompod");
+        let Some(operator) = &self.operator else { return Vec::new() };
+        let records = operator.manager.records("custompod");
         records.iter().map(|record| record.causes.to_string()).collect()
     }
 
@@ -100,7 +109,12 @@ impl World {
     }
 
     pub(crate) fn pods(&self) -> Api<Pod> {
-        Api::namespaced(self.client.clone(), "default")
+        self.client.api_in("default")
+    }
+
+    pub(crate) async fn pod_names(&self) -> Vec<String> {
+        let pods = self.pods().list(&ListParams::default()).await.unwrap();
+        pods.iter().map(Pod::name_any).collect()
     }
 
     pub(crate) async fn stop(mut self) {
@@ -108,9 +122,4 @@ impl World {
         drop(self.client);
         self.env.stop().await.unwrap();
     }
-}
-
-/// The object in a YAML document.
-pub(crate) fn decode(document: &str) -> Value {
-    yaml::decode(document.as_bytes()).unwrap().value
 }
