@@ -2,11 +2,13 @@
 
 mod ci;
 mod command;
+mod envoy;
 mod fuzz;
 mod interop;
 mod types;
 mod oracle;
 mod plane;
+mod python_environment;
 mod test;
 mod tools;
 
