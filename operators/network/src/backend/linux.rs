@@ -41,6 +41,9 @@ const NAMESPACES: &str = "/run/netns";
 /// What the names of bridges and namespaces begin with.
 const PREFIX: &str = "sn-";
 
+/// The interface in a namespace.
+const PEER: &str = "eth0";
+
 /// See the [module documentation](self).
 #[derive(Debug)]
 pub struct Linux {
@@ -213,7 +216,14 @@ impl Backend for Linux {
         match change {
             Change::CreateNamespace => namespace::create(&names.namespace, mark).await,
             Change::DeleteNamespace => namespace::delete(&names.namespace).await,
-            _ => connected(async |netlink| make(&netlink, &names, mark, change).await).await,
+            _ => {
+                connected(async |netlink| make(&netlink, &names, mark, change).await).await?;
+                match change {
+                    // The end of a veth cannot be up before it has the other one.
+                    Change::Connect(_) => namespace::set_up(&names.namespace, PEER).await,
+                    _ => Ok(()),
+                }
+            }
         }
     }
 
@@ -255,9 +265,9 @@ async fn make(
         Change::Connect(bridge) => {
             let namespace = std::fs::File::open(&names.namespace)
                 .map_err(|error| BackendError::Conflict(error.to_string()))?;
-            let peer = LinkUnspec::new_with_name("eth0").setns_by_fd(namespace.as_raw_fd()).up();
+            let peer = LinkUnspec::new_with_name(PEER).setns_by_fd(namespace.as_raw_fd());
             let peer = InfoData::Veth(InfoVeth::Peer(peer.build()));
-            let veth = LinkVeth::new(&names.veth, "eth0").set_info_data(peer);
+            let veth = LinkVeth::new(&names.veth, PEER).set_info_data(peer);
             let veth = veth.link_group(GROUP).controller(*bridge).up().build();
             netlink.link().add(veth).execute().await
         }

@@ -79,6 +79,19 @@ pub(super) async fn create(path: &Path, mark: &Mark) -> Result<(), BackendError>
     .await
 }
 
+/// Sets an interface in a namespace up.
+pub(super) async fn set_up(path: &Path, interface: &'static str) -> Result<(), BackendError> {
+    let path = path.to_owned();
+    in_thread(move || {
+        setns(File::open(&path)?, CloneFlags::CLONE_NEWNET)?;
+        block_on(connected(async |netlink| {
+            let up = LinkUnspec::new_with_name(interface).up().build();
+            netlink.link().set(up).execute().await.map_err(refusal)
+        }))
+    })
+    .await
+}
+
 /// Removes the name. The namespace ends with the last process in it.
 pub(super) async fn delete(path: &Path) -> Result<(), BackendError> {
     match umount2(path, MntFlags::MNT_DETACH) {

@@ -170,7 +170,7 @@ fn network_query(filters: &[(&str, &str)], marker: Option<&Id>) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(filters);
     query.extend_pairs(fields.map(|field| ("fields", field)));
-    query.append_pair("sort_key", "id").append_pair("limit", &PAGE.to_string());
+    query.extend_pairs([("sort_key", "id"), ("sort_dir", "asc"), ("limit", &PAGE.to_string())]);
     if let Some(marker) = marker {
         query.append_pair("marker", &marker.to_string());
     }
