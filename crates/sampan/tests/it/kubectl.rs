@@ -16,6 +16,7 @@ mod running;
 mod manifests;
 mod v1beta1_crd;
 mod custompod;
+mod vpc;
 mod discovery;
 mod create;
 mod get;
