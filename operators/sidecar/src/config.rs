@@ -1,4 +1,4 @@
-//! [`ConfigSource`]: the sidecar of the ConfigMap, from the cache.
+//! [`ConfigSource`]: the sidecar of the `ConfigMap`, from the cache.
 
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
 
@@ -16,22 +16,24 @@ pub enum ConfigError {
     #[error("there is no ConfigMap {0}/{CONFIG_MAP}")]
     NoConfigMap(String),
     /// Add the key.
-    #[error("the ConfigMap {0}/{CONFIG_MAP} has no key {CONFIG_KEY:?}")]
+    #[error(
+        "the ConfigMap {0}/{CONFIG_MAP} has no key {CONFIG_KEY:?}: its data begins with `{CONFIG_KEY}: |`"
+    )]
     NoKey(String),
     /// Correct the configuration.
     #[error(
         "the key {CONFIG_KEY:?} of the ConfigMap {namespace}/{CONFIG_MAP} is not valid: {error}"
     )]
     Invalid {
-        /// The namespace of the ConfigMap.
+        /// The namespace of the `ConfigMap`.
         namespace: String,
         /// The line or field, and what is wrong with it.
         error: InvalidConfig,
     },
-    /// The server sent something that is not a ConfigMap; not expected.
+    /// The server sent something that is not a `ConfigMap`; not expected.
     #[error("the ConfigMap {namespace}/{CONFIG_MAP} cannot be decoded: {error}")]
     Undecodable {
-        /// The namespace of the ConfigMap.
+        /// The namespace of the `ConfigMap`.
         namespace: String,
         /// The reason.
         error: String,
@@ -43,24 +45,24 @@ pub enum ConfigError {
 pub(crate) struct ConfigSource {
     maps: Lister<ConfigMap>,
     namespace: String,
-    /// Selects only the ConfigMap.
+    /// Selects only the `ConfigMap`.
     selection: Selection,
 }
 
 impl ConfigSource {
-    /// The ConfigMap in `namespace`, which the manager caches without others.
+    /// The `ConfigMap` in `namespace`, which the manager caches without others.
     pub(crate) fn new(manager: &Manager, namespace: &str) -> Self {
         let selection = Selection { namespace: Some(namespace.to_owned()), ..only(CONFIG_MAP) };
         let maps = manager.lister_selecting(&selection);
         Self { maps, namespace: namespace.to_owned(), selection }
     }
 
-    /// The selection of the ConfigMap, for controllers.
+    /// The selection of the `ConfigMap`, for controllers.
     pub(crate) fn selection(&self) -> Selection {
         self.selection.clone()
     }
 
-    /// The namespace of the ConfigMap.
+    /// The namespace of the `ConfigMap`.
     pub(crate) fn namespace(&self) -> &str {
         &self.namespace
     }
@@ -78,7 +80,7 @@ impl ConfigSource {
             .map_err(|error| ConfigError::Invalid { namespace: namespace(), error })
     }
 
-    /// Records an event about the ConfigMap, whether it exists or not.
+    /// Records an event about the `ConfigMap`, whether it exists or not.
     pub(crate) fn record(
         &self,
         recorder: &Recorder,

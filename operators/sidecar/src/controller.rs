@@ -1,4 +1,4 @@
-//! The controller of the ConfigMap: an Event says whether the configuration is valid.
+//! The controller of the `ConfigMap`: an Event says whether the configuration is valid.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use runtime::prelude::*;
 /// The name of the operator in Events.
 pub(crate) const REPORTER: &str = "sidecar-operator";
 
-/// The ConfigMap, and the Events about it.
+/// The `ConfigMap`, and the Events about it.
 pub(crate) struct ConfigReporter {
     pub(crate) config: ConfigSource,
     pub(crate) recorder: Recorder,

@@ -1,7 +1,7 @@
 //! CEL expressions of a [`Sidecar`](crate::Sidecar), for a `MutatingAdmissionPolicy`.
 //!
 //! CEL decodes neither YAML nor JSON, so that a policy cannot read the containers from the text of the
-//! ConfigMap. They are written as literals of maps and lists. An apply configuration is not enough
+//! `ConfigMap`. They are written as literals of maps and lists. An apply configuration is not enough
 //! either: it may not set atomic lists, such as `args`. The mutations are therefore JSON patches.
 
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The sidecar injector: adds the containers and volumes of a ConfigMap to new pods with the annotation
+//! The sidecar injector: adds the containers and volumes of a `ConfigMap` to new pods with the annotation
 //! [`ANNOTATION`].
 //!
 //! ```text
@@ -41,10 +41,10 @@ pub const ANNOTATION: &str = "initializer.kubernetes.io/envoy";
 /// The name of the initializer and of the webhook.
 pub const INITIALIZER: &str = "envoy.initializer.kubernetes.io";
 
-/// The name of the ConfigMap.
+/// The name of the `ConfigMap`.
 pub const CONFIG_MAP: &str = "envoy-initializer";
 
-/// The key of the configuration in the ConfigMap.
+/// The key of the configuration in the `ConfigMap`.
 pub const CONFIG_KEY: &str = "config";
 
 /// The name of the webhook configuration, or of the policy and its binding.
@@ -58,7 +58,7 @@ pub enum Mode {
     /// A mutating webhook.
     #[default]
     Webhook,
-    /// A `MutatingAdmissionPolicy` that is generated from the ConfigMap.
+    /// A `MutatingAdmissionPolicy` that is generated from the `ConfigMap`.
     Policy,
 }
 
@@ -68,7 +68,7 @@ pub struct Options {
     /// The way in which pods get their sidecars
     #[arg(long, env = "SIDECAR_MODE", value_enum, default_value_t)]
     pub mode: Mode,
-    /// The namespace of the ConfigMap `envoy-initializer`
+    /// The namespace of the `ConfigMap` `envoy-initializer`
     #[arg(long, env = "SIDECAR_CONFIG_NAMESPACE", default_value = "default")]
     pub config_namespace: String,
     /// The address of the webhook server

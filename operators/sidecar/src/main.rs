@@ -9,7 +9,7 @@ use tracing_subscriber::EnvFilter;
 use runtime::{LeaderElection, Manager, ManagerOptions, client};
 use sidecar_operator::{Options, add_to, manifests_of};
 
-/// Adds the containers of the ConfigMap `envoy-initializer` to new pods with the annotation
+/// Adds the containers of the `ConfigMap` `envoy-initializer` to new pods with the annotation
 /// `initializer.kubernetes.io/envoy: "true"`.
 #[derive(Parser)]
 #[command(

@@ -1,7 +1,7 @@
-//! The policy: a controller that writes a `MutatingAdmissionPolicy` with the sidecar of the ConfigMap,
+//! The policy: a controller that writes a `MutatingAdmissionPolicy` with the sidecar of the `ConfigMap`,
 //! and its binding. The API server evaluates it, whether the operator runs or not.
 //!
-//! Without a valid configuration, the last policy stays. Without a ConfigMap, the policy is deleted.
+//! Without a valid configuration, the last policy stays. Without a `ConfigMap`, the policy is deleted.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ struct Context {
     bindings: Api<DynamicObject>,
 }
 
-/// Writes the policy when the ConfigMap changes, and when somebody else changes the policy.
+/// Writes the policy when the `ConfigMap` changes, and when somebody else changes the policy.
 pub(crate) fn controller(manager: &Manager, config: &ConfigSource) -> Controller {
     let (policies, bindings) =
         (kind("MutatingAdmissionPolicy"), kind("MutatingAdmissionPolicyBinding"));

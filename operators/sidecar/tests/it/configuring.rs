@@ -1,4 +1,4 @@
-//! ConfigMaps that change, are broken or are missing.
+//! `ConfigMap`s that change, are broken or are missing.
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ async fn a_changed_configuration_is_used_for_new_pods(mode: Mode) {
     world.stop().await;
 }
 
-/// Waits for an Event about the ConfigMap.
+/// Waits for an Event about the `ConfigMap`.
 async fn event(world: &World, reason: &str, text: &str) {
     let path = format!("{EVENTS}?fieldSelector=reason={reason},involvedObject.kind=ConfigMap");
     let contains = |it: &serde_json::Value| it["message"].as_str().unwrap().contains(text);

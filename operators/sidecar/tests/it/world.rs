@@ -34,9 +34,7 @@ pub(crate) struct World {
 impl World {
     /// A server without controllers, and one replica of the operator that works.
     pub(crate) async fn start(mode: Mode) -> Self {
-        let none = Selection::parse(&["none"]).unwrap();
-        let mut world =
-            Self::with(mode, ClusterConfig { controllers: none, nodes: 0, ..with_rbac() }).await;
+        let mut world = Self::with(mode, bare()).await;
         world.start_operator().await;
         world
     }
@@ -104,7 +102,7 @@ impl World {
         self.operator.as_ref().unwrap().manager().settled(LIMIT).await.unwrap();
     }
 
-    /// Changes the key `config` of the ConfigMap, and waits until the operator has seen it.
+    /// Changes the key `config` of the `ConfigMap`, and waits until the operator has seen it.
     pub(crate) async fn configure(&self, config: &str) {
         let path = format!("{CONFIG_MAPS}/envoy-initializer");
         self.admin.merge(&path, &json!({"data": {"config": config}})).await;
@@ -120,7 +118,13 @@ impl World {
     }
 }
 
-/// A cluster with RBAC.
+/// A cluster with RBAC, without controllers and nodes.
+pub(crate) fn bare() -> ClusterConfig {
+    let none = Selection::parse(&["none"]).unwrap();
+    ClusterConfig { controllers: none, nodes: 0, ..with_rbac() }
+}
+
+/// A cluster with RBAC, controllers and nodes.
 pub(crate) fn with_rbac() -> ClusterConfig {
     let server = Config { authorizers: vec![AuthorizerConfig::Rbac], ..Config::default() };
     ClusterConfig { server, ..ClusterConfig::default() }
