@@ -17,6 +17,7 @@ mod manifests;
 mod v1beta1_crd;
 mod custompod;
 mod vpc;
+mod operators;
 mod discovery;
 mod create;
 mod get;
