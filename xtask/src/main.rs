@@ -5,6 +5,7 @@ mod command;
 mod envoy;
 mod fuzz;
 mod interop;
+mod neutron;
 mod types;
 mod oracle;
 mod plane;

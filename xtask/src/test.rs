@@ -5,7 +5,7 @@
 use anyhow::Result;
 
 use crate::command::{self, cargo};
-use crate::{envoy, tools};
+use crate::{envoy, neutron, tools};
 
 /// Runs every test of the workspace; `arguments` go to `cargo test`.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
@@ -14,11 +14,14 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     all.extend(arguments);
     let mut test = cargo(&all);
     test.env("SAMPAN_TEST_KUBECTL", kubectls);
-    match envoy::program() {
-        Ok(program) => {
-            test.env(envoy::VARIABLE, program);
+    let programs = [(envoy::VARIABLE, envoy::program()), (neutron::VARIABLE, neutron::python())];
+    for (variable, program) in programs {
+        match program {
+            Ok(program) => {
+                test.env(variable, program);
+            }
+            Err(error) => eprintln!("note: tests without {variable} are skipped: {error:#}"),
         }
-        Err(error) => eprintln!("note: the tests have no Envoy: {error:#}"),
     }
     command::run(&mut test)
 }
