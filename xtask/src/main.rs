@@ -2,11 +2,14 @@
 
 mod ci;
 mod command;
+mod envoy;
 mod fuzz;
 mod interop;
+mod neutron;
 mod types;
 mod oracle;
 mod plane;
+mod python_environment;
 mod test;
 mod tools;
 

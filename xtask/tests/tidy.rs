@@ -66,7 +66,7 @@ fn every_source_file_has_module_documentation_and_a_limited_length() {
         }
     };
     visit(&root().join("crates"), &mut check);
-    visit(&root().join("examples"), &mut check);
+    visit(&root().join("operators"), &mut check);
     assert!(errors.is_empty(), "{}", errors.join("\n"));
 }
 
@@ -82,7 +82,7 @@ fn imports_stand_in_the_order_std_others_ours() {
             ));
         }
     };
-    for folder in ["crates", "examples", "xtask"] {
+    for folder in ["crates", "operators", "xtask"] {
         visit(&root().join(folder), &mut check);
     }
     assert!(errors.is_empty(), "{}", errors.join("\n"));

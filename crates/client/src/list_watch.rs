@@ -86,6 +86,9 @@ impl ClientListWatch {
         if !selection.fields.is_empty() {
             query_text.append_pair("fieldSelector", &selection.fields.to_string());
         }
+        if selection.includes_uninitialized {
+            query_text.append_pair("includeUninitialized", "true");
+        }
         let path =
             collection_path(&self.group_version, &self.resource, selection.namespace.as_deref());
         let mut request = Request::get(format!("{path}?{}", query_text.finish()))

@@ -82,6 +82,9 @@ impl fmt::Display for Scope {
         if !self.selection.fields.is_empty() {
             write!(f, " with fields {:?}", self.selection.fields.to_string())?;
         }
+        if self.selection.includes_uninitialized {
+            f.write_str(" and uninitialized ones")?;
+        }
         match self.form {
             Form::Whole => Ok(()),
             Form::Metadata => f.write_str(", metadata only"),

@@ -115,3 +115,5 @@ pub use reflector::{
 };
 pub use transform::{Storage, Transform};
 pub use work_queue::WorkQueue;
+
+pub use machinery::selector::{FieldSelector, LabelSelector};

@@ -4,6 +4,18 @@ use crate::Item;
 use machinery::selector::{FieldSelector, LabelSelector};
 
 /// Selects objects of one resource, which is that of the [`ListWatch`](crate::ListWatch).
+///
+/// ```
+/// use informer::{FieldSelector, LabelSelector, Selection};
+///
+/// let running = Selection {
+///     labels: LabelSelector::parse("app in (web, db)")?,
+///     fields: FieldSelector::parse("status.phase=Running")?,
+///     ..Selection::default()
+/// };
+/// # drop(running);
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
     /// The namespace; all namespaces if `None`.
@@ -12,6 +24,9 @@ pub struct Selection {
     pub labels: LabelSelector,
     /// The field selector.
     pub fields: FieldSelector,
+    /// Whether objects with pending initializers are included: for the controller of an initializer.
+    /// Servers without initializers, which are all since Kubernetes 1.14, ignore it.
+    pub includes_uninitialized: bool,
 }
 
 impl Selection {

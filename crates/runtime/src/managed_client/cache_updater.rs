@@ -127,7 +127,7 @@ impl CacheUpdater {
         }
         let Ok(fields) = FieldSelector::parse(&fields) else { return };
         let namespace = Some(key.namespace().to_owned()).filter(|it| !it.is_empty());
-        let selection = Selection { namespace, fields, labels: scope.selection.labels.clone() };
+        let selection = Selection { namespace, fields, ..scope.selection.clone() };
         let Some(page) = self.list(scope, selection).await else { return };
         let found = page.items.into_iter().find(|item| item.key() == key);
         WriteObserver::new(informer).observe_read(key, found, &page.resource_version);

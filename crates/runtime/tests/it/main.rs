@@ -20,6 +20,7 @@ mod injecting;
 mod world;
 mod log;
 mod caching;
+mod uninitialized;
 mod controlling;
 mod managing;
 mod leading;

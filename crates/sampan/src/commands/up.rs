@@ -6,6 +6,7 @@ mod encryption_args;
 mod flow_control_args;
 mod listen_address;
 mod oidc_args;
+mod operators;
 mod request_header_args;
 mod service_account_args;
 mod start_error;
@@ -47,6 +48,7 @@ const EXAMPLES: &str = "Examples:
                                               for a test: stores nothing, on a free port
   sampan up --listen 0.0.0.0:6443             reachable from other machines as well
   sampan up --data-dir ./plane --kubeconfig ./kubeconfig
+  sampan up --with custompod                  with an operator: kubectl apply -f your CustomPods
   kubectl --kubeconfig ./kubeconfig get namespaces";
 
 /// The name of the plane's cluster, user and context in a kubeconfig.
@@ -91,8 +93,10 @@ pub(crate) struct UpArgs {
         allow_hyphen_values = true
     )]
     controllers: Vec<String>,
-    /// Operators to run beside the API server (none is supported yet)
-    #[arg(long, value_name = "OPERATOR", value_delimiter = ',', hide = true)]
+    /// Operators to run beside the API server: `network`, `vpc`, `custompod`, `sidecar`. Each has a
+    /// service account in the namespace `operators`, and takes its options from the environment, for
+    /// example NETWORK_BACKEND
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     with: Vec<String>,
     /// Limit of the size of all objects together; at the limit, objects can be deleted, and updated
     /// without growing. In memory they take up to six times as much [default: a sixth of the memory
@@ -152,6 +156,7 @@ pub(crate) struct UpArgs {
 pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
     reject_unsupported(&args)?;
     let selection = Selection::parse(&args.controllers)?;
+    let operators = operators::Selected::parse(&args.with)?;
     let has_controllers = !selection.is_empty();
     let mut signals = StopSignals::listen()?;
     let config = config(&args)?;
@@ -168,17 +173,33 @@ pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
     let cluster = Cluster::start(config)
         .await
         .map_err(|error| start_error::explain(error, data_dir.as_deref()))?;
-    let authority = cluster.server().watch_served_authority();
-    let announced = announce(&args, cluster.server(), has_controllers, started);
+    let served = serve(&args, &cluster, &operators, has_controllers, started, &mut signals).await;
+    // The store must be closed also if an operator or the announcement failed.
+    let stopped = cluster.stop().await.context("some tasks did not stop in time");
+    served.and(stopped)
+}
+
+/// Starts the operators, announces the plane, and returns when a signal asks for its end.
+async fn serve(
+    args: &UpArgs,
+    cluster: &Cluster,
+    operators: &operators::Selected,
+    has_controllers: bool,
+    started: Instant,
+    signals: &mut StopSignals,
+) -> Result<()> {
+    let server = cluster.server();
+    let authority = server.watch_served_authority();
+    let operators = operators.start(server).await?;
+    let announced = announce(args, server, has_controllers, operators.note(), started);
     if let Ok(access) = &announced {
         tokio::select! {
             () = signals.recv() => {}
-            () = access.follow(&args, cluster.server(), authority) => {}
+            () = access.follow(args, server, authority) => {}
         }
         print_note("stopping");
     }
-    // The store must be closed also if the announcement failed.
-    let stopped = cluster.stop().await.context("some tasks did not stop in time");
+    let stopped = operators.stop().await.context("some operators did not stop in time");
     announced.map(drop).and(stopped)
 }
 
@@ -214,6 +235,7 @@ fn announce(
     args: &UpArgs,
     server: &Server,
     has_controllers: bool,
+    operators: Option<String>,
     started: Instant,
 ) -> Result<Access> {
     let url = server_url(server.address().context("the server does not listen")?);
@@ -242,6 +264,9 @@ fn announce(
     if !has_controllers {
         print_note("no controllers run: deployments get no pods, and deleted namespaces stay");
     }
+    if let Some(note) = operators {
+        print_note(&note);
+    }
     print_line(&format!("ready in {} ms", milliseconds(started.elapsed())))?;
     Ok(Access { url, path })
 }
@@ -269,9 +294,6 @@ fn nodes_note(count: u16) -> Option<String> {
 fn reject_unsupported(args: &UpArgs) -> Result<()> {
     if !args.etcd.is_empty() {
         bail!("--etcd is not supported yet: omit it to use the embedded store");
-    }
-    if let Some(operator) = args.with.first() {
-        bail!("there is no operator {operator:?} yet: omit --with");
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ mod deployments;
 mod jobs;
 mod stateful_sets;
 mod namespaces;
+mod custom_pods;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

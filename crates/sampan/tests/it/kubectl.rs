@@ -16,6 +16,8 @@ mod running;
 mod manifests;
 mod v1beta1_crd;
 mod custompod;
+mod vpc;
+mod operators;
 mod discovery;
 mod create;
 mod get;

@@ -12,6 +12,7 @@
 mod https;
 mod http;
 mod plane;
+mod operator;
 mod certificates;
 mod command_line;
 mod crash;

@@ -12,7 +12,11 @@ use crate::http::Client;
 /// The binary under test: the one built with the tests, or another build named in the environment.
 pub(crate) fn sampan() -> Command {
     let built = env!("CARGO_BIN_EXE_sampan");
-    Command::new(env::var_os("SAMPAN_TEST_BINARY").unwrap_or_else(|| built.into()))
+    let mut program =
+        Command::new(env::var_os("SAMPAN_TEST_BINARY").unwrap_or_else(|| built.into()));
+    // No test makes bridges on the machine.
+    program.env("NETWORK_BACKEND", "dry-run");
+    program
 }
 
 /// A running plane; killed when dropped.
@@ -93,6 +97,15 @@ impl Plane {
     pub(crate) fn alive(nodes: usize) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let arguments = ["--in-memory", "--controllers", "*", "--nodes", &nodes.to_string()];
+        let mut plane = Self::start(directory.path(), &arguments);
+        plane.directory = Some(directory);
+        plane
+    }
+
+    /// A plane in memory with all controllers, a simulated node and these operators.
+    pub(crate) fn with_operators(operators: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let arguments = ["--in-memory", "--controllers", "*", "--with", operators];
         let mut plane = Self::start(directory.path(), &arguments);
         plane.directory = Some(directory);
         plane

@@ -19,6 +19,7 @@ use tempfile::TempDir;
 
 use super::{revision, wait};
 use crate::http::Client;
+use crate::operator::Operator;
 use crate::plane::Plane;
 use keel::{Clock, Entropy};
 use machinery::{Value, json};
@@ -64,6 +65,9 @@ pub(super) struct InterruptedPlane {
     /// The events since the last [`take_events`](Self::take_events).
     events: Vec<WatchEvent>,
     incoming: Receiver<(usize, WatchEvent)>,
+    /// Starts the operator, if there is one.
+    start_operator: Option<fn(&Plane) -> Operator>,
+    operator: Option<Operator>,
 }
 
 /// A watch, which is resumed after each restart.
@@ -116,9 +120,17 @@ impl InterruptedPlane {
             watches,
             events: Vec::new(),
             incoming: channel().1,
+            start_operator: None,
+            operator: None,
         };
         interrupted.resume_watches();
         interrupted
+    }
+
+    /// Starts an operator, which ends with the plane and is started again with it.
+    pub(super) fn start_operator(&mut self, start: fn(&Plane) -> Operator) {
+        self.operator = Some(start(self.plane.as_ref().unwrap()));
+        self.start_operator = Some(start);
     }
 
     /// Lets the plane work until an object is as expected. Until then it is killed at random, each
@@ -196,6 +208,7 @@ impl InterruptedPlane {
     /// Kills the plane and starts it again.
     fn restart(&mut self) {
         self.plane.take().unwrap().kill();
+        self.operator.take();
         for watch in &mut self.watches {
             watch.thread.take().unwrap().join().unwrap();
         }
@@ -209,6 +222,7 @@ impl InterruptedPlane {
         }
         let plane = Plane::embedded_alive(self.directory.path());
         self.client = plane.client();
+        self.operator = self.start_operator.map(|start| start(&plane));
         self.plane = Some(plane);
         self.resume_watches();
     }

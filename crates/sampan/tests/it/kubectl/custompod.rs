@@ -1,82 +1,55 @@
-//! The operator of `examples/custompod-operator` over the network, used by kubectl.
+//! The operator of `operators/custompod` over the network, used by kubectl.
 
-use std::thread::JoinHandle;
+use custompod_operator::{Options, add_to, manifests};
 
 use crate::kubectl::program::Program;
 use crate::kubectl::session::Kubectl;
-use crate::kubectl::{assert_lines, each, table};
-use runtime::client::config::Config;
-use runtime::kube_client::config::Kubeconfig;
-use runtime::{Manager, ManagerOptions, client};
+use crate::kubectl::{assert_lines, each, each_alive, table};
+use crate::operator::Operator;
 
-#[path = "../../../../../examples/custompod-operator/src/controller.rs"]
-mod controller;
-
-const CRD: &str = include_str!("../../../../../examples/custompod-operator/crd/custompods.yaml");
 const EXAMPLE: &str =
-    include_str!("../../../../../examples/custompod-operator/example/custompod-sample.yaml");
+    include_str!("../../../../../operators/custompod/example/custompod-sample.yaml");
+const IMOOC_EXAMPLE: &str =
+    include_str!("../../../../../operators/custompod/example/imoocpod-sample.yaml");
 
-/// The number of polls of the operator's result, enough for a busy machine.
-const ATTEMPTS: usize = 1000;
-
-/// The operator on a separate thread; stopped when dropped.
-struct Operator {
-    manager: Manager,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Operator {
-    fn start(kubectl: &Kubectl) -> Self {
-        let kubeconfig = Kubeconfig::read_from(&kubectl.kubeconfig).unwrap();
-        let (send, started) = std::sync::mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.unwrap().block_on(async {
-                let options =
-                    ManagerOptions { handles_signals: false, ..ManagerOptions::default() };
-                let config = Config::try_from(kubeconfig).unwrap();
-                let client = client::connect(config, &options.clock).unwrap();
-                let manager = Manager::new(client, options);
-                manager.add(controller::controller(&manager));
-                send.send(manager.clone()).unwrap();
-                manager.run().await.unwrap();
-            });
-        });
-        Self { manager: started.recv().unwrap(), thread: Some(thread) }
+fn install(kubectl: &Kubectl) -> Operator {
+    kubectl.does_with("apply -f -", &manifests("").join("---\n"));
+    for crd in ["custompods.zhhnzw.mock.com", "imoocpods.k8s.imooc.com"] {
+        kubectl.does(&format!("wait crd/{crd} --for=condition=Established"));
     }
+    start(kubectl)
 }
 
-impl Drop for Operator {
-    fn drop(&mut self) {
-        self.manager.stop();
-        // A thread that panicked has printed its message.
-        let _ = self.thread.take().unwrap().join();
-    }
+/// Starts the operator, with the rights of its service account.
+fn start(kubectl: &Kubectl) -> Operator {
+    Operator::start(&kubectl.kubeconfig, "custompod-operator", |manager| {
+        add_to(manager, &Options::default()).unwrap();
+    })
 }
 
-fn wait_for(kubectl: &Kubectl, replicas: usize) -> Vec<String> {
+fn wait_for(kubectl: &Kubectl, object: &str, replicas: usize) -> Vec<String> {
     // Old kubectls cannot wait for a value.
-    let status = "get custompod custompod-sample -o jsonpath={.status.replicas}";
-    let is_reached = (0..ATTEMPTS).any(|_| kubectl.does(status) == replicas.to_string());
-    assert!(is_reached, "the status did not show {replicas} replicas in time");
+    let status = format!("get {object} -o jsonpath={{.status.replicas}}");
+    kubectl.until(|| kubectl.does(&status) == replicas.to_string());
     // In a cluster with nodes, the deletion of a pod takes time.
-    let names = kubectl.does(
-        "get pods -l app=custompod-sample -o 'go-template={{range .items}}\
-         {{if not .metadata.deletionTimestamp}}pod/{{.metadata.name}} {{end}}{{end}}'",
-    );
+    let (_, name) = object.split_once(' ').unwrap();
+    let names = kubectl.does(&format!(
+        "get pods -l app={name} -o 'go-template={{{{range .items}}}}\
+         {{{{if not .metadata.deletionTimestamp}}}}pod/{{{{.metadata.name}}}} {{{{end}}}}{{{{end}}}}'"
+    ));
     let names: Vec<_> = names.split_whitespace().map(str::to_owned).collect();
     assert_eq!(names.len(), replicas, "{names:?}");
     names
 }
 
+const SAMPLE: &str = "custompod custompod-sample";
+
 fn run_scenario(kubectl: &Kubectl) {
-    kubectl.does_with("apply -f -", CRD);
-    kubectl.does("wait crd/custompods.zhhnzw.mock.com --for=condition=Established");
-    let operator = Operator::start(kubectl);
+    let operator = install(kubectl);
     kubectl.does_with("apply -f -", EXAMPLE);
-    wait_for(kubectl, 1);
+    wait_for(kubectl, SAMPLE, 1);
     kubectl.does_with("apply -f -", &EXAMPLE.replace("replicas: 1", "replicas: 3"));
-    let three = wait_for(kubectl, 3);
+    let three = wait_for(kubectl, SAMPLE, 3);
     let listed = table(&kubectl.does("get custompod"));
     assert_eq!(listed, "NAME WANTED LIVE AGE\ncustompod-sample 3 3 *");
     assert_lines(
@@ -85,10 +58,10 @@ fn run_scenario(kubectl: &Kubectl) {
     );
     let scaled = kubectl.does("scale custompod custompod-sample --replicas=1");
     assert_eq!(scaled, "custompod.zhhnzw.mock.com/custompod-sample scaled\n");
-    let one = wait_for(kubectl, 1);
+    let one = wait_for(kubectl, SAMPLE, 1);
     kubectl.does(&format!("delete {} --wait=false", one[0]));
     kubectl.does("scale custompod custompod-sample --replicas=2");
-    wait_for(kubectl, 2);
+    wait_for(kubectl, SAMPLE, 2);
     kubectl.does("delete custompod custompod-sample");
     drop(operator);
 }
@@ -96,6 +69,38 @@ fn run_scenario(kubectl: &Kubectl) {
 #[test]
 fn the_operator_maintains_the_number_of_pods() {
     each(run_scenario);
+}
+
+#[test]
+fn pods_run_follow_a_restarted_operator_and_are_deleted_with_their_owner() {
+    each_alive(1, |kubectl| {
+        let operator = install(kubectl);
+        kubectl.does_with("apply -f -", IMOOC_EXAMPLE);
+        kubectl.does("scale imoocpod imoocpod-sample --replicas=3");
+        let pods = wait_for(kubectl, "imoocpod imoocpod-sample", 3);
+        kubectl.does(&format!("wait --for=condition=Ready {}", pods.join(" ")));
+        assert_eq!(
+            table(&kubectl.does("get imoocpods")),
+            "NAME WANTED LIVE AGE\nimoocpod-sample 3 3 *"
+        );
+        kubectl.until(|| {
+            kubectl.does("describe imoocpod imoocpod-sample").contains("created 2 pods, for 3")
+                || kubectl.does("get events").contains("created 3 pods, for 3")
+        });
+        drop(operator);
+        kubectl.does("scale imoocpod imoocpod-sample --replicas=5");
+        kubectl.does("delete pod imoocpod-sample-1");
+        let operator = start(kubectl);
+        wait_for(kubectl, "imoocpod imoocpod-sample", 5);
+        drop(operator);
+        kubectl.does("delete imoocpod imoocpod-sample");
+        kubectl.until_gone("pods");
+        let operator = start(kubectl);
+        kubectl.does_with("apply -f -", EXAMPLE);
+        wait_for(kubectl, SAMPLE, 1);
+        assert_eq!(kubectl.does("get pods -o name"), "pod/custompod-sample-0\n");
+        drop(operator);
+    });
 }
 
 #[test]
@@ -107,7 +112,7 @@ fn the_operator_works_in_another_cluster() {
         kubectl.outcome("create serviceaccount default", "");
         run_scenario(&kubectl);
         kubectl.does("delete pods --all --wait=false");
-        kubectl.does("delete crd custompods.zhhnzw.mock.com");
+        kubectl.does_with("delete --wait=false -f -", &manifests("").join("---\n"));
         kubectl.does(&format!("delete namespace {namespace} --wait=false"));
     }
 }

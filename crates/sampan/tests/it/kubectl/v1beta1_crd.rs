@@ -2,7 +2,7 @@
 
 use crate::kubectl::{assert_lines, each, table};
 
-const CRD: &str = "
+pub(super) const NETWORK_CRD: &str = "
 apiVersion: apiextensions.k8s.io/v1beta1
 kind: CustomResourceDefinition
 metadata:
@@ -31,7 +31,7 @@ const GATEWAY: &str = "get network example-network -o jsonpath={.spec.gateway}";
 #[test]
 fn a_network_can_be_created_read_changed_and_deleted() {
     each(|kubectl| {
-        let created = kubectl.does_with("apply -f -", CRD);
+        let created = kubectl.does_with("apply -f -", NETWORK_CRD);
         assert_eq!(
             created,
             "customresourcedefinition.apiextensions.k8s.io/networks.samplecrd.k8s.io created\n"
@@ -71,7 +71,7 @@ fn a_network_can_be_created_read_changed_and_deleted() {
 #[test]
 fn a_v1beta1_crd_gets_a_warning() {
     each(|kubectl| {
-        let outcome = kubectl.outcome("create -f -", CRD);
+        let outcome = kubectl.outcome("create -f -", NETWORK_CRD);
         let warning = "Warning: apiextensions.k8s.io/v1beta1 CustomResourceDefinition is deprecated in v1.16+, unavailable in v1.22+; use apiextensions.k8s.io/v1 CustomResourceDefinition";
         assert!(outcome.stderr.contains(warning), "{outcome:?}");
         assert_eq!(outcome.code, 0);
@@ -81,7 +81,7 @@ fn a_v1beta1_crd_gets_a_warning() {
 #[test]
 fn a_v1beta1_crd_without_a_schema_preserves_unknown_fields() {
     each(|kubectl| {
-        kubectl.does_with("create -f -", CRD);
+        kubectl.does_with("create -f -", NETWORK_CRD);
         kubectl.does_with("create -f -", &format!("{NETWORK}  vlan: {{id: 7}}\n"));
         let vlan = kubectl.does("get network example-network -o jsonpath={.spec.vlan.id}");
         assert_eq!(vlan, "7");
@@ -90,7 +90,7 @@ fn a_v1beta1_crd_without_a_schema_preserves_unknown_fields() {
 
 #[test]
 fn the_error_of_a_group_without_a_dot_names_field_and_remedy() {
-    let manifest = CRD.replace("samplecrd.k8s.io", "network");
+    let manifest = NETWORK_CRD.replace("samplecrd.k8s.io", "network");
     each(|kubectl| {
         let error = kubectl.fails_with("create -f -", &manifest);
         let expected = "The CustomResourceDefinition \"networks.network\" is invalid: spec.group: Invalid value: \"network\": should be a domain with at least one dot";

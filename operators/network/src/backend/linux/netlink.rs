@@ -1,0 +1,156 @@
+//! Reads interfaces and addresses through netlink.
+
+use std::io;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use ipnet::IpNet;
+use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage, AddressScope};
+use rtnetlink::packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use rtnetlink::{Error, new_connection};
+use tokio::time::timeout;
+
+use crate::backend::BackendError;
+
+pub(super) use rtnetlink::Handle as Netlink;
+
+/// The longest time for the requests of one call. The kernel responds at once.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Calls `act` with a connection to the kernel, in the network namespace of this thread.
+pub(super) async fn connected<T>(
+    act: impl AsyncFnOnce(Netlink) -> Result<T, BackendError>,
+) -> Result<T, BackendError> {
+    let (connection, netlink, _) = new_connection().map_err(of_io)?;
+    let closed = || BackendError::Unavailable("netlink was closed".to_owned());
+    let acting = async {
+        tokio::select! {
+            acted = act(netlink) => acted,
+            () = connection => Err(closed()),
+        }
+    };
+    timeout(TIMEOUT, pin!(acting)).await.map_err(|_| closed())?
+}
+
+/// An interface.
+pub(super) struct Link {
+    pub(super) index: u32,
+    pub(super) name: String,
+    pub(super) alias: Option<String>,
+    pub(super) group: u32,
+    pub(super) kind: Option<InfoKind>,
+    /// The bridge of which it is a port.
+    pub(super) controller: Option<u32>,
+    pub(super) is_up: bool,
+    /// Whether the other end of a veth is up.
+    pub(super) has_peer: bool,
+}
+
+impl From<LinkMessage> for Link {
+    fn from(message: LinkMessage) -> Self {
+        let flags = message.header.flags;
+        let mut link = Self {
+            index: message.header.index,
+            name: String::new(),
+            alias: None,
+            group: 0,
+            kind: None,
+            controller: None,
+            is_up: flags.contains(LinkFlags::Up),
+            has_peer: flags.contains(LinkFlags::LowerUp),
+        };
+        for attribute in message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => link.name = name,
+                LinkAttribute::IfAlias(alias) if !alias.is_empty() => link.alias = Some(alias),
+                LinkAttribute::Group(group) => link.group = group,
+                LinkAttribute::Controller(index) => link.controller = Some(index),
+                LinkAttribute::LinkInfo(infos) => {
+                    for info in infos {
+                        if let LinkInfo::Kind(kind) = info {
+                            link.kind = Some(kind);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        link
+    }
+}
+
+/// The interface of this name.
+pub(super) async fn link(netlink: &Netlink, name: &str) -> Result<Option<Link>, BackendError> {
+    let mut found = pin!(netlink.link().get().match_name(name).execute());
+    match found.try_next().await {
+        Ok(link) => Ok(link.map(Link::from)),
+        Err(error) if code(&error) == Some(nix::libc::ENODEV) => Ok(None),
+        Err(error) => Err(refusal(error)),
+    }
+}
+
+/// All interfaces.
+pub(super) async fn links(netlink: &Netlink) -> Result<Vec<Link>, BackendError> {
+    let links = netlink.link().get().execute().map_ok(Link::from);
+    links.try_collect().await.map_err(refusal)
+}
+
+/// The addresses of an interface, without those that are valid on the link only.
+pub(super) async fn addresses(
+    netlink: &Netlink,
+    index: u32,
+) -> Result<Vec<(IpNet, AddressMessage)>, BackendError> {
+    let messages = netlink.address().get().set_link_index_filter(index).execute();
+    let messages: Vec<_> = messages.try_collect().await.map_err(refusal)?;
+    let messages = messages
+        .into_iter()
+        .filter(|it| it.header.index == index && it.header.scope != AddressScope::Link);
+    let found = messages.filter_map(|message| {
+        let address = ip_of(&message)?;
+        Some((IpNet::new(address, message.header.prefix_len).ok()?, message))
+    });
+    Ok(found.collect())
+}
+
+fn ip_of(message: &AddressMessage) -> Option<IpAddr> {
+    let local = message.attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::Local(address) => Some(*address),
+        _ => None,
+    });
+    // IPv6 has no local address.
+    local.or_else(|| {
+        message.attributes.iter().find_map(|attribute| match attribute {
+            AddressAttribute::Address(address) => Some(*address),
+            _ => None,
+        })
+    })
+}
+
+/// The number of an error of the kernel.
+fn code(error: &Error) -> Option<i32> {
+    match error {
+        Error::NetlinkError(message) => Some(-message.raw_code()),
+        _ => None,
+    }
+}
+
+/// The error that the kernel's means. What exists or is gone was changed since the plan.
+pub(super) fn refusal(error: Error) -> BackendError {
+    let why = match code(&error) {
+        Some(code) => io::Error::from_raw_os_error(code).to_string(),
+        None => error.to_string(),
+    };
+    match code(&error) {
+        Some(nix::libc::EEXIST | nix::libc::ENODEV | nix::libc::EADDRNOTAVAIL) => {
+            BackendError::Conflict(why)
+        }
+        _ => BackendError::Unavailable(format!("the kernel responded: {why}")),
+    }
+}
+
+/// An error of a system call.
+pub(super) fn of_io(error: io::Error) -> BackendError {
+    BackendError::Unavailable(error.to_string())
+}

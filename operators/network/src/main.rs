@@ -1,0 +1,65 @@
+//! The Network operator as a program.
+
+use std::io::Write;
+use std::net::SocketAddr;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use network_operator::{NAME, NAMESPACE, Options, add_to, manifests};
+use runtime::{LeaderElection, Manager, ManagerOptions, client};
+
+/// Makes an IP network for each Network, in OpenStack Neutron or on this machine.
+///
+/// The cluster is that of KUBECONFIG, of ~/.kube/config or of the service account. RUST_LOG selects
+/// what is logged, such as RUST_LOG=network_operator=debug.
+#[derive(Parser)]
+#[command(name = "network-operator", version, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(flatten)]
+    options: Options,
+    /// Run beside other replicas; one of them at a time is active
+    #[arg(long, env = "LEADER_ELECT")]
+    leader_elect: bool,
+    /// The address of /healthz, /readyz, /metrics and /reconciles
+    #[arg(long, env = "ENDPOINT", value_name = "ADDRESS")]
+    endpoint: Option<SocketAddr>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Print the CRD, the permissions and the webhook configuration, for kubectl apply -f -
+    Manifests {
+        /// The URL at which the API server reaches the webhooks
+        #[arg(long, default_value = "https://localhost:9443")]
+        webhook_url: String,
+    },
+}
+
+const EXAMPLES: &str = "examples:
+  network-operator manifests | kubectl apply -f -    install what the cluster needs
+  network-operator                                   make bridges as root; otherwise only log
+  network-operator --backend neutron --neutron-url http://127.0.0.1:9696
+  network-operator --leader-elect --endpoint 127.0.0.1:8080";
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    if let Some(Command::Manifests { webhook_url }) = arguments.command {
+        return Ok(write!(std::io::stdout(), "{}", manifests(&webhook_url).join("---\n"))?);
+    }
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let lease = format!("{NAME}-operator");
+    let options = ManagerOptions {
+        endpoint: arguments.endpoint,
+        leader_election: arguments.leader_elect.then(|| LeaderElection::new(NAMESPACE, &lease)),
+        ..ManagerOptions::default()
+    };
+    let client = client::connect(client::infer().await?, &options.clock)?;
+    let manager = Manager::new(client, options);
+    add_to(&manager, &arguments.options)?;
+    Ok(manager.run().await?)
+}

@@ -1,0 +1,117 @@
+//! A backend that fails, networks that others change, and Networks that cannot exist.
+
+use serde_json::json;
+
+use crate::world::{NETWORKS, RESYNC, World, desired, mark, until};
+use network_operator::backend::dry_run::DryRun;
+use runtime::prelude::*;
+
+#[tokio::test]
+async fn a_network_is_made_when_the_backend_is_back() {
+    let mut world = World::new(DryRun::default()).await;
+    world.backend.set_down(true);
+    world.start_operator();
+    world.create("a", "10.0.0.0/24", "10.0.0.1").await;
+    world.wait_until_ready_is("a", "False BackendUnavailable").await;
+    world.wait_for_event("a", "Failed", "out of service").await;
+
+    world.backend.set_down(false);
+    world.env.advance(RESYNC);
+    world.settle().await;
+    assert_eq!(world.ready("a").await, "True InSync");
+    assert!(world.backend.inner.networks().contains_key(&mark("a")));
+
+    // A deletion waits for the backend.
+    world.backend.set_down(true);
+    world.delete("a").await;
+    world.wait_for_event("a", "Failed", "out of service").await;
+    assert!(world.networks().get_opt("a").await.unwrap().is_some());
+    world.backend.set_down(false);
+    world.env.advance(RESYNC);
+    world.settle().await;
+    assert!(world.networks().get_opt("a").await.unwrap().is_none());
+    assert!(world.backend.inner.networks().is_empty());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_network_that_somebody_changes_or_deletes_is_put_right_within_the_resync_period() {
+    let mut world = World::new(DryRun::default()).await;
+    world.start_operator();
+    world.create("a", "10.0.0.0/24", "10.0.0.1").await;
+    world.settle().await;
+    let networks = || world.backend.inner.networks().clone();
+    let right = desired("10.0.0.0/24", "10.0.0.1");
+
+    let wrong = desired("10.0.0.0/24", "10.0.0.66");
+    world.backend.inner.networks().insert(mark("a"), wrong);
+    world.settle().await;
+    assert_eq!(networks()[&mark("a")], wrong);
+    world.env.advance(RESYNC);
+    until("the gateway is put right", async || networks()[&mark("a")] == right).await;
+    world.wait_for_event("a", "Drifted", "changed network 10.0.0.0/24 with gateway 10.0.0.66").await;
+
+    world.backend.inner.networks().clear();
+    world.env.advance(RESYNC);
+    until("the network is back", async || networks().get(&mark("a")) == Some(&right)).await;
+    world.wait_for_event("a", "Drifted", "created network").await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_network_without_a_network_in_the_api_is_deleted_and_those_of_others_are_not() {
+    let mut world = World::new(DryRun::default()).await;
+    let network = desired("10.0.0.0/24", "10.0.0.1");
+    let foreign = "samplecrd.k8s.io:another-cluster:default:a".to_owned();
+    world.backend.inner.networks().insert(foreign.clone(), network);
+    world.backend.inner.networks().insert(mark("orphan"), network);
+    world.start_operator();
+    let left = || world.backend.inner.networks().keys().cloned().collect::<Vec<_>>();
+    until("the orphan is deleted", async || left() == [foreign.clone()]).await;
+
+    // Somebody removes the finalizer while the operator is down.
+    world.create("a", "10.0.0.0/24", "10.0.0.1").await;
+    world.settle().await;
+    assert_eq!(left().len(), 2);
+    world.kill_operator().await;
+    let none = json!({"metadata": {"finalizers": null}});
+    world.env.merge(&format!("{NETWORKS}/a"), &none).await;
+    world.delete("a").await;
+    world.start_operator();
+    let left = || world.backend.inner.networks().keys().cloned().collect::<Vec<_>>();
+    until("the other orphan is deleted", async || left() == [foreign.clone()]).await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_younger_of_two_overlapping_networks_waits_for_the_older_one() {
+    let mut world = World::new(DryRun::default()).await;
+    world.start_operator();
+    world.create("a", "10.0.0.0/16", "10.0.0.1").await;
+    world.env.advance(std::time::Duration::from_secs(1));
+    world.create("b", "10.0.1.0/24", "10.0.1.1").await;
+    world.settle().await;
+    assert_eq!(world.ready("a").await, "True InSync");
+    assert_eq!(world.ready("b").await, "False Overlap");
+    let text = "10.0.1.0/24 overlaps 10.0.0.0/16 of the Network default/a";
+    world.wait_for_event("b", "Overlap", text).await;
+    assert!(!world.backend.inner.networks().contains_key(&mark("b")));
+
+    world.delete("a").await;
+    world.settle().await;
+    world.env.advance(RESYNC);
+    world.wait_until_ready_is("b", "True InSync").await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_status_that_somebody_removes_is_written_again() {
+    let mut world = World::new(DryRun::default()).await;
+    world.start_operator();
+    world.create("a", "10.0.0.0/24", "10.0.0.1").await;
+    world.settle().await;
+    let patch = Patch::Merge(json!({"status": null}));
+    world.networks().patch_status("a", &PatchParams::default(), &patch).await.unwrap();
+    world.wait_until_ready_is("a", "True InSync").await;
+    world.stop().await;
+}

@@ -1,0 +1,86 @@
+//! The custom resources: [`Vpc`], and [`Network`], which is each of its subnets.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use runtime::prelude::*;
+
+/// The label of the Networks and the pods of a VPC; its value is [`Vpc::vpc_name`].
+pub const VPC_LABEL: &str = "network.example.com/vpc";
+
+/// The annotation of a Network with the addresses that were allocated to it. If somebody changes its
+/// spec, the operator restores it.
+pub const SUBNET_ANNOTATION: &str = "network.example.com/subnet";
+
+/// A virtual private cloud: a block of addresses, split into subnets.
+#[resource(
+    group = "network.example.com",
+    version = "v1",
+    kind = "Vpc",
+    namespaced,
+    status = "VpcStatus",
+    printcolumn(name = "Block", type_ = "string", json_path = ".spec.cidrblock"),
+    printcolumn(name = "Wanted", type_ = "integer", json_path = ".spec.subnetnum"),
+    printcolumn(name = "Subnets", type_ = "integer", json_path = ".status.subnetnum"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    rule(
+        "!isCIDR(self.cidrblock) || cidr(self.cidrblock).prefixLength() <= 22 || \
+         (cidr(self.cidrblock).prefixLength() <= 30 && \
+         self.subnetnum <= [1, 2, 4, 8, 16, 32, 64, 128][30 - cidr(self.cidrblock).prefixLength()])",
+        message = "too small for the number of subnets, each of at least 4 addresses",
+        field_path = ".cidrblock"
+    ),
+    object_rule("self.metadata.name.size() <= 59", message = "subnets are named after it")
+)]
+pub struct VpcSpec {
+    /// The name of the VPC, by default that of the object.
+    #[serde(default)]
+    #[schemars(length(max = 63), regex(pattern = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"))]
+    pub vpcname: String,
+    /// The addresses of the VPC, such as `10.0.0.0/16`.
+    #[schemars(length(max = 18))]
+    #[schema(rule(
+        "isCIDR(self) && cidr(self).ip().family() == 4 && cidr(self) == cidr(self).masked()",
+        message = "must be an IPv4 block such as 10.0.0.0/16"
+    ))]
+    pub cidrblock: String,
+    /// The number of subnets.
+    #[serde(default)]
+    #[schemars(range(max = 256))]
+    pub subnetnum: usize,
+}
+
+/// The observed state of a VPC.
+#[schema]
+#[derive(PartialEq, Default)]
+#[serde(default)]
+pub struct VpcStatus {
+    /// The pods with the label of the VPC that are pending or running.
+    pub pod_names: Vec<String>,
+    /// The number of subnets that exist.
+    pub subnetnum: usize,
+    /// `Ready`: the subnets are as requested.
+    #[schema(list_map_keys("type"))]
+    pub conditions: Vec<Condition>,
+}
+
+impl Vpc {
+    /// The name of the VPC.
+    pub fn vpc_name(&self) -> String {
+        Some(self.spec.vpcname.clone()).filter(|name| !name.is_empty()).unwrap_or(self.name_any())
+    }
+}
+
+/// A subnet. This is the part of `v1` of the kind that this operator writes.
+#[resource(group = "samplecrd.k8s.io", version = "v1", kind = "Network", namespaced)]
+#[derive(PartialEq)]
+pub struct NetworkSpec {
+    /// The addresses.
+    pub cidr: String,
+    /// The address of the gateway.
+    pub gateway: String,
+}

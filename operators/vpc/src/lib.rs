@@ -1,0 +1,58 @@
+//! The `Vpc` operator: splits the block of each `Vpc` into subnets, each a `Network`.
+//!
+//! ```text
+//! Vpc shop, cidrblock: 10.0.0.0/16, subnetnum: 3
+//!   ├─▶ Network shop-0   10.0.0.0/18     gateway 10.0.0.1
+//!   ├─▶ Network shop-1   10.0.64.0/18    gateway 10.0.64.1
+//!   └─▶ Network shop-2   10.0.128.0/18   gateway 10.0.128.1
+//! ```
+//!
+//! [`allocation`] decides which subnet has which addresses, and [`controller`] makes the Networks so.
+//! [`add_to`] adds the controller to a manager, and [`manifests`] are the objects that the cluster
+//! needs, besides the CRD of Network, which belongs to the operator of the Networks.
+
+use std::convert::Infallible;
+
+use runtime::Manager;
+
+pub mod cidr;
+pub mod allocation;
+pub mod kinds;
+pub mod controller;
+
+pub use cidr::Cidr;
+pub use kinds::{Network, NetworkSpec, Vpc, VpcSpec, VpcStatus};
+
+/// The name of the operator: of its lease, and with `-operator` of its service account.
+pub const NAME: &str = "vpc";
+
+/// The settings of the operator.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// The number of Vpcs that are reconciled at the same time
+    #[arg(long = "vpc-workers", env = "VPC_WORKERS", default_value_t = 2)]
+    pub workers: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { workers: 2 }
+    }
+}
+
+/// The YAML documents that the cluster needs: the CRD, the service account and its permissions. The
+/// operator has no webhook.
+pub fn manifests(_webhook_url: &str) -> Vec<String> {
+    let files = [
+        include_str!("../crd/vpcs.yaml"),
+        include_str!("../config/namespace.yaml"),
+        include_str!("../config/rbac.yaml"),
+    ];
+    files.iter().flat_map(|file| file.split("---\n")).map(str::to_owned).collect()
+}
+
+/// Adds the controller.
+pub fn add_to(manager: &Manager, options: &Options) -> Result<(), Infallible> {
+    manager.add(controller::controller(manager, options));
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! The CRD, and what its rules refuse.
+
+use vpc_operator::Vpc;
+
+use crate::installation::decode;
+use crate::world::{VPCS, World, shop};
+use machinery::json;
+use runtime::versions::CustomResourceDefinition;
+use runtime::{crd, prelude::*};
+use testenv::TestEnv;
+
+#[test]
+fn the_crd_file_equals_the_crd_of_the_type() {
+    let generated = Vpc::crd();
+    crd::validate(&generated).unwrap();
+    let written = decode(include_str!("../../crd/vpcs.yaml"));
+    let written: CustomResourceDefinition = serde_json::from_value(written).unwrap();
+    let expected = serde_json::to_string_pretty(&generated).unwrap();
+    assert_eq!(written, generated, "crd/vpcs.yaml should contain {expected}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_split_is_refused() {
+    let world = World::without_operator(TestEnv::builder()).await;
+    let small = "too small for the number of subnets, each of at least 4 addresses";
+    let block = "must be an IPv4 block such as 10.0.0.0/16";
+    for (cidr, count, expected) in [
+        ("10.0.0.0", 1, block),
+        ("10.0.0.1/16", 1, block),
+        ("fd00::/64", 1, block),
+        ("10.0.0.0/16", 257, "spec.subnetnum in body should be less than or equal to 256"),
+        ("10.0.0.0/28", 5, small),
+        ("10.0.0.0/23", 129, small),
+        ("10.0.0.0/31", 0, small),
+    ] {
+        let (code, status) = world.env.post(VPCS, &shop(cidr, count)).await;
+        let message = status["message"].as_str().unwrap();
+        assert!(code == 422 && message.contains(expected), "{cidr} {count}: {message}");
+        assert!(message.contains("spec.cidrblock") || count == 257, "{message}");
+    }
+    for (cidr, count) in [("10.0.0.0/28", 4), ("10.0.0.0/23", 128), ("10.0.0.0/22", 256)] {
+        let mut vpc = shop(cidr, count);
+        vpc["metadata"]["name"] = json!(format!("vpc-{count}"));
+        world.env.create(VPCS, &vpc).await;
+    }
+    let mut vpc = shop("10.0.0.0/16", 1);
+    vpc["metadata"]["name"] = json!("n".repeat(60));
+    let (_, status) = world.env.post(VPCS, &vpc).await;
+    let message = status["message"].as_str().unwrap();
+    assert!(message.contains("subnets are named after it"), "{message}");
+    world.stop().await;
+}
