@@ -65,12 +65,13 @@ impl<K: PodSet> Context<K> {
             deleted.map_err(|error| self.report(set, "FailedDelete", error))?;
         }
         if live.len() != wanted {
-            let (reason, message) = if missing > 0 {
-                ("ScaledUp", format!("created {}", count(missing)))
+            let (reason, done, number) = if missing > 0 {
+                ("ScaledUp", "created", missing)
             } else {
-                ("ScaledDown", format!("deleted {}", count(live.len() - wanted)))
+                ("ScaledDown", "deleted", live.len() - wanted)
             };
-            let message = format!("{message}, for {wanted} replicas");
+            let pods = if number == 1 { "pod" } else { "pods" };
+            let message = format!("{done} {number} {pods}, from {} to {wanted}", live.len());
             self.recorder.record(set, EventType::Normal, reason, &message);
         }
         Ok(())
@@ -148,8 +149,4 @@ fn is_live(pod: &Pod) -> bool {
 
 fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
-}
-
-fn count(pods: usize) -> String {
-    format!("{pods} pod{}", if pods == 1 { "" } else { "s" })
 }

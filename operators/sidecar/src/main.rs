@@ -17,6 +17,7 @@ use sidecar_operator::{Options, add_to, manifests_of};
     after_help = "examples:
   sidecar-operator manifests | kubectl apply -f -    what the operator needs in the cluster
   sidecar-operator                                   a webhook, with the current context of kubectl
+  sidecar-operator --mode policy manifests | kubectl apply -f -
   sidecar-operator --mode policy --leader-elect
   RUST_LOG=runtime=debug sidecar-operator            logs every reconcile"
 )]

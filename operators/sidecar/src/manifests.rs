@@ -2,6 +2,7 @@
 
 use crate::{Mode, Options};
 
+const NAMESPACE: &str = include_str!("../config/namespace.yaml");
 const SERVICE_ACCOUNT: &str = include_str!("../config/service_account.yaml");
 const CONFIG_ROLE: &str = include_str!("../config/config_role.yaml");
 const LEASE_ROLE: &str = include_str!("../config/lease_role.yaml");
@@ -37,7 +38,7 @@ pub fn manifests_of(options: &Options, webhook_url: &str) -> Vec<String> {
         Mode::Webhook => &[WEBHOOK_ROLES, WEBHOOK],
         Mode::Policy => &[POLICY_ROLE],
     };
-    let files = [SERVICE_ACCOUNT, CONFIG_ROLE, LEASE_ROLE].iter().chain(of_mode);
+    let files = [NAMESPACE, SERVICE_ACCOUNT, CONFIG_ROLE, LEASE_ROLE].iter().chain(of_mode);
     let documents = files.flat_map(|file| file.split("\n---\n"));
     let filled = documents.map(|document| {
         let document = document.replace("CONFIG_NAMESPACE", &options.config_namespace);

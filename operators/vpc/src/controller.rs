@@ -126,7 +126,7 @@ impl Context {
         }
         if deleted + changed + created > 0 {
             let message =
-                format!("{created} subnets created, {changed} changed, {deleted} deleted");
+                format!("subnets: {created} created, {changed} changed, {deleted} deleted");
             self.recorder.record(vpc, EventType::Normal, "Shaped", &message);
         }
         let Some(other) = blocked else {

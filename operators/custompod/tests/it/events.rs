@@ -23,8 +23,8 @@ async fn scaling_is_reported() {
     world.manager().settled(LIMIT).await.unwrap();
     world.scale(2).await;
     let expected = [
-        ("ScaledUp".to_owned(), "created 3 pods, for 3 replicas".to_owned()),
-        ("ScaledDown".to_owned(), "deleted 1 pod, for 2 replicas".to_owned()),
+        ("ScaledUp".to_owned(), "created 3 pods, from 0 to 3".to_owned()),
+        ("ScaledDown".to_owned(), "deleted 1 pod, from 3 to 2".to_owned()),
     ];
     assert_eq!(events(&world, 2).await, expected);
     world.stop().await;

@@ -45,9 +45,6 @@ impl World {
         let admin = Requests(client(cluster.server().in_process_client()));
         let listen = (Ipv4Addr::LOCALHOST, 0).into();
         let options = Options { mode, webhook_listen: listen, ..Options::default() };
-        let namespace =
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "operators"}});
-        admin.apply(&namespace).await;
         admin.apply(&decode(CONFIG)).await;
         for document in manifests_of(&options, "https://127.0.0.1:1") {
             admin.apply(&decode(&document)).await;

@@ -76,6 +76,7 @@ fn pods_run_follow_a_restarted_operator_and_are_deleted_with_their_owner() {
     each_alive(1, |kubectl| {
         let operator = install(kubectl);
         kubectl.does_with("apply -f -", IMOOC_EXAMPLE);
+        wait_for(kubectl, "imoocpod imoocpod-sample", 1);
         kubectl.does("scale imoocpod imoocpod-sample --replicas=3");
         let pods = wait_for(kubectl, "imoocpod imoocpod-sample", 3);
         kubectl.does(&format!("wait --for=condition=Ready {}", pods.join(" ")));
@@ -83,10 +84,7 @@ fn pods_run_follow_a_restarted_operator_and_are_deleted_with_their_owner() {
             table(&kubectl.does("get imoocpods")),
             "NAME WANTED LIVE AGE\nimoocpod-sample 3 3 *"
         );
-        kubectl.until(|| {
-            kubectl.does("describe imoocpod imoocpod-sample").contains("created 2 pods, for 3")
-                || kubectl.does("get events").contains("created 3 pods, for 3")
-        });
+        kubectl.until(|| kubectl.does("get events").contains("created 2 pods, from 1 to 3"));
         drop(operator);
         kubectl.does("scale imoocpod imoocpod-sample --replicas=5");
         kubectl.does("delete pod imoocpod-sample-1");

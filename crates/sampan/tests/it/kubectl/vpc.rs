@@ -4,7 +4,7 @@ use vpc_operator::{Options, add_to, manifests};
 
 use crate::kubectl::session::Kubectl;
 use crate::kubectl::v1beta1_crd::NETWORK_CRD;
-use crate::kubectl::{each, each_alive, table};
+use crate::kubectl::{each, each_alive, each_since, table};
 use crate::operator::Operator;
 
 const EXAMPLE: &str = include_str!("../../../../../operators/vpc/example/vpc-sample.yaml");
@@ -85,13 +85,27 @@ fn the_operator_splits_the_block_into_networks() {
 }
 
 #[test]
-fn the_error_of_the_textbooks_crd_names_the_field_and_the_fix() {
+fn the_errors_of_the_textbooks_crd_name_the_fields_and_the_fix() {
+    // Older kubectls check fields by themselves.
+    each_since(27, |kubectl| {
+        let error = kubectl.fails_with("create -f -", TEXTBOOK_CRD);
+        assert!(
+            error.ends_with("strict decoding error: unknown field \"spec.shortNames\""),
+            "{error}"
+        );
+    });
+    let short_names = ("    shortNames:\n    - vpc\n", "");
+    let names =
+        ("      plural: myresources\n", "      plural: myresources\n      shortNames: [vpc]\n");
+    let moved = [short_names, names].iter().fold(TEXTBOOK_CRD.to_owned(), |crd, (from, to)| {
+        assert!(crd.contains(from));
+        crd.replace(from, to)
+    });
     each(|kubectl| {
-        let error = kubectl.fails_with("create --validate=false -f -", TEXTBOOK_CRD);
+        let error = kubectl.fails_with("create -f -", &moved);
         let expected = "The CustomResourceDefinition \"myresources.network\" is invalid: spec.group: Invalid value: \"network\": should be a domain with at least one dot";
         assert!(error.lines().any(|it| it == expected), "{error}");
-        // The fix.
-        let fixed = TEXTBOOK_CRD.replace("network\n", "network.example.com\n");
-        kubectl.does_with("create --validate=false -f -", &fixed);
+        kubectl.does_with("create -f -", &moved.replace("network\n", "network.example.com\n"));
+        assert_eq!(kubectl.does("get vpc"), "");
     });
 }
