@@ -103,6 +103,7 @@ fn import_rank(line: &str, text: &str) -> Option<u8> {
         "std" => Some(0),
         "crate" | "super" | "self" => Some(2),
         _ if name.starts_with(char::is_uppercase) => None,
+        _ if name.ends_with("_operator") => Some(2),
         _ if MAY_USE.iter().any(|(krate, _)| *krate == name) || is_module() => Some(2),
         _ => Some(1),
     }

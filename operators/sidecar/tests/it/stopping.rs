@@ -1,8 +1,9 @@
 //! An operator that does not run, and that is started again.
 
+use serde_json::json;
+
 use crate::requests::{CONFIG_MAPS, PODS, Refusal, annotated, names, plain};
 use crate::world::World;
-use serde_json::json;
 use sidecar_operator::Mode;
 
 #[tokio::test]
