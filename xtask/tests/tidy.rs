@@ -41,6 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "types",
             "kinds",
             "client",
+            "runtime",
             "apiserver",
             "cluster",
         ],

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 
 use clap::Parser;
-use custompod_operator::{NAME, Options, add_to, manifests};
 use tracing_subscriber::EnvFilter;
 
+use custompod_operator::{NAME, Options, add_to, manifests};
 use runtime::{LeaderElection, Manager, ManagerOptions, client};
 
 /// The namespace of the service account and the lease.

@@ -13,12 +13,12 @@ pub(crate) fn validate(
     networks: &Lister<Network>,
 ) -> Result<Allowed, Denied> {
     let Some(mut network) = request.object else { return Ok(Allowed::default()) };
-    let desired = Desired::parse(&network.spec).map_err(Denied::invalid)?;
+    let desired = Desired::parse(&network.spec).map_err(|why| Denied::invalid("spec", why))?;
     // A new object need not have a namespace of its own.
     network.metadata.namespace = request.namespace;
     let others = networks.list().objects;
     match find(&network, &desired, others.iter()) {
-        Some(why) => Err(Denied::invalid(why)),
+        Some(why) => Err(Denied::invalid("spec.cidr", why)),
         None => Ok(Allowed::default()),
     }
 }

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
-use vpc_operator::{NAME, Options, add_to, manifests};
 
 use runtime::{LeaderElection, Manager, ManagerOptions, client};
+use vpc_operator::{NAME, Options, add_to, manifests};
 
 /// The namespace of the service account and the lease.
 const NAMESPACE: &str = "operators";

@@ -59,6 +59,8 @@ pub struct Denied {
     pub reason: String,
     /// The message for people.
     pub message: String,
+    /// The field that is not valid, such as `spec.cidr`.
+    pub field: Option<String>,
     /// Warnings for the client.
     pub warnings: Vec<String>,
 }
@@ -67,12 +69,13 @@ impl Denied {
     /// Denies the request as forbidden.
     pub fn new(message: impl Into<String>) -> Self {
         let (reason, message) = ("Forbidden".to_owned(), message.into());
-        Self { code: 403, reason, message, warnings: Vec::new() }
+        Self { code: 403, reason, message, field: None, warnings: Vec::new() }
     }
 
-    /// Denies the request because the object is not valid.
-    pub fn invalid(message: impl Into<String>) -> Self {
-        Self { code: 422, reason: "Invalid".to_owned(), ..Self::new(message) }
+    /// Denies the request because the value of `field` is not valid.
+    pub fn invalid(field: &str, message: impl Into<String>) -> Self {
+        let field = Some(field.to_owned());
+        Self { code: 422, reason: "Invalid".to_owned(), field, ..Self::new(message) }
     }
 }
 
@@ -171,6 +174,8 @@ struct DecodedRequest<K: Resource> {
 struct ResponseHeader {
     api_version: String,
     uid: String,
+    /// The group, kind and name of the object.
+    object: Value,
 }
 
 impl<K: Resource + DeserializeOwned> DecodedRequest<K> {
@@ -188,7 +193,14 @@ impl<K: Resource + DeserializeOwned> DecodedRequest<K> {
         if uid.is_empty() {
             return Err(BadReview("it has no request with a uid".to_owned()));
         }
-        let object = review["request"]["object"].clone();
+        let (object, kind) = (review["request"]["object"].clone(), &review["request"]["kind"]);
+        let header = ResponseHeader {
+            api_version,
+            uid,
+            object: json!({
+                "group": kind["group"], "kind": kind["kind"], "name": review["request"]["name"],
+            }),
+        };
         let request = serde_json::from_value::<AdmissionReview<K>>(review)
             .map_err(|error| error.to_string())
             .and_then(|review| {
@@ -199,7 +211,7 @@ impl<K: Resource + DeserializeOwned> DecodedRequest<K> {
                 reason: "BadRequest".to_owned(),
                 ..Denied::new(format!("the webhook cannot read the object: {error}"))
             });
-        Ok(Self { header: ResponseHeader { api_version, uid }, object, request })
+        Ok(Self { header, object, request })
     }
 }
 
@@ -210,14 +222,28 @@ impl ResponseHeader {
             Ok((allowed, patch)) => self.allow(&allowed, patch),
             Err(denied) => json!({
                 "uid": self.uid, "allowed": false, "warnings": denied.warnings,
-                "status": {"status": "Failure", "code": denied.code,
-                    "reason": denied.reason, "message": denied.message},
+                "status": self.status(&denied),
             }),
         };
         let review = json!({
             "apiVersion": self.api_version, "kind": "AdmissionReview", "response": response,
         });
         review.to_string().into()
+    }
+
+    /// The details repeat the message: kubectl prints only them if the object is not valid.
+    fn status(&self, denied: &Denied) -> Value {
+        let mut status = json!({
+            "status": "Failure", "code": denied.code, "reason": denied.reason,
+            "message": denied.message,
+        });
+        if let Some(field) = &denied.field {
+            status["details"] = self.object.clone();
+            status["details"]["causes"] = json!([
+                {"reason": "FieldValueInvalid", "field": field, "message": denied.message},
+            ]);
+        }
+        status
     }
 
     fn allow(&self, allowed: &Allowed, patch: Option<json_patch::Patch>) -> Value {

@@ -32,10 +32,13 @@ async fn label(request: AdmissionRequest<ConfigMap>) -> Result<Changed<ConfigMap
     Ok(Changed::to(map).warn("it was labeled"))
 }
 
-/// Denies config maps with the color blue.
+/// Denies config maps with the color blue, and green ones as not valid.
 async fn deny_blue(request: AdmissionRequest<DynamicObject>) -> Result<Allowed, Denied> {
     match request.object {
         Some(object) if object.data["data"]["color"] == "blue" => Err(Denied::new("no blue maps")),
+        Some(object) if object.data["data"]["color"] == "green" => {
+            Err(Denied::invalid("data.color", "no green maps"))
+        }
         _ => Ok(Allowed::default()),
     }
 }
@@ -102,6 +105,13 @@ async fn an_api_server_applies_the_patch_of_a_webhook_and_respects_its_denial() 
     let refused = maps.create(&post, &map("blue", "blue")).await.unwrap_err();
     assert!(refused.to_string().contains("denied the request: no blue maps"), "{refused}");
     assert!(maps.get_opt("blue").await.unwrap().is_none());
+    let refused = maps.create(&post, &map("green", "green")).await.unwrap_err();
+    let kube_client::Error::Api(status) = refused else { panic!("{refused}") };
+    assert_eq!((status.code, status.reason.as_str()), (422, "Invalid"));
+    let details = status.details.unwrap();
+    assert_eq!((details.kind.as_str(), details.name.as_str()), ("ConfigMap", "green"));
+    let cause = &details.causes[0];
+    assert_eq!((cause.field.as_str(), cause.message.as_str()), ("data.color", "no green maps"));
 }
 
 #[tokio::test]

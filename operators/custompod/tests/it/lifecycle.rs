@@ -1,12 +1,12 @@
 //! An operator that restarts, that is down while objects are deleted, whose cache is stale, and whose
 //! objects others edit.
 
-use custompod_operator::{CustomPod, Options, add_to, manifests};
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::installation::{LIMIT, Operator, client_of, decode, install, strict};
 use crate::world::{CUSTOM_PODS, EXAMPLE, SAMPLE, World};
 use cluster::{Cluster, ClusterConfig};
+use custompod_operator::{CustomPod, Options, add_to, manifests};
 use machinery::json;
 use runtime::reconcile_history::{ReconcileOutcome, Record};
 use runtime::{ManagerOptions, ObjectKey, prelude::*};

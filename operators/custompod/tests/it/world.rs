@@ -1,9 +1,9 @@
 //! [`World`]: a server with the sample object, and an operator that can be killed and started again.
 
-use custompod_operator::{Options, add_to, manifests};
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::installation::{Operator, client_of, decode, install, strict};
+use custompod_operator::{Options, add_to, manifests};
 use machinery::json;
 use runtime::kube_core::params::ListParams;
 use runtime::{Manager, ManagerOptions, prelude::*};

@@ -150,7 +150,8 @@ impl Linux {
 impl Observed {
     fn changes_to(self, desired: &Desired) -> Vec<Change> {
         let mut changes = Vec::new();
-        if self.namespace != NamespaceState::Ours {
+        let has_namespace = self.namespace == NamespaceState::Ours;
+        if !has_namespace {
             changes.push(Change::CreateNamespace);
         }
         let Some(bridge) = self.bridge else {
@@ -167,15 +168,15 @@ impl Observed {
         if !has_address {
             changes.push(Change::AddAddress(bridge.index, wanted));
         }
+        let is_connected =
+            |veth: &Link| veth.controller == Some(bridge.index) && veth.is_up && veth.has_peer;
         match self.veth {
-            // Deleted with a namespace that somebody has deleted, but not at once.
-            Some(veth)
-                if veth.controller != Some(bridge.index) || !veth.is_up || !veth.has_peer =>
-            {
-                changes.push(Change::DeleteInterface(veth.name, veth.index));
-                changes.push(Change::Connect(bridge.index));
-            }
-            Some(_) => {}
+            // One whose namespace somebody has deleted may exist for some time, even with its peer.
+            Some(veth) if has_namespace && is_connected(&veth) => {}
+            Some(veth) => changes.extend([
+                Change::DeleteInterface(veth.name, veth.index),
+                Change::Connect(bridge.index),
+            ]),
             None => changes.push(Change::Connect(bridge.index)),
         }
         changes

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::sync::watch;
+
 use network_operator::backend::{Backend, BackendError, Desired, Mark, Owner, Plan};
 use runtime::Request;
-use tokio::sync::watch;
 
 /// See the [module documentation](self).
 pub(crate) struct Counted<B> {

@@ -104,7 +104,12 @@ async fn the_crd_refuses_addresses_that_are_no_network() {
     install(&env.kube(), &[crd.to_string()]).await;
     let long = "a".repeat(64);
     for (name, cidr, gateway, why) in [
-        ("a", "10.0.0.0/24", "10.0.1.1", "spec.gateway: Invalid value: the gateway must be in the cidr"),
+        (
+            "a",
+            "10.0.0.0/24",
+            "10.0.1.1",
+            "spec.gateway: Invalid value: the gateway must be in the cidr",
+        ),
         ("a", "10.0.0.0/24", "fd00::1", "the gateway must be in the cidr"),
         ("a", "10.0.0.0/24", "x", "must be an IP address"),
         ("a", "10.0.0.0/33", "10.0.0.1", "must be a network in CIDR notation"),

@@ -51,7 +51,8 @@ impl Servers {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 let shared = Arc::clone(&shared);
-                let service = service_fn(move |request| respond(request, address, Arc::clone(&shared)));
+                let service =
+                    service_fn(move |request| respond(request, address, Arc::clone(&shared)));
                 let serving = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
                 connections.spawn("connection", async move { drop(serving.await) });
             }
@@ -77,7 +78,8 @@ async fn respond(
         exchange.logins.push(serde_json::from_slice(&body).unwrap());
         exchange.tokens += 1;
         let endpoint = |interface: &str, region: &str, url: String| {
-            json!({"interface": interface, "region": region, "url": url, "id": "x"})
+            let id = "x";
+            json!({"interface": interface, "region": region, "url": url, "id": id})
         };
         let token = json!({"token": {"expires_at": "2026-01-01T00:00:00Z", "catalog": [
             {"type": "compute", "endpoints": [endpoint("public", "one", "http://x/".into())]},
@@ -97,7 +99,8 @@ async fn respond(
     let headers: BTreeMap<_, _> = headers.collect();
     let token = headers.get("x-auth-token").map(|it| it.trim_start_matches("token-").to_owned());
     exchange.requests.push(headers);
-    let is_valid = token.is_some_and(|token| token.parse().is_ok_and(|it: usize| it >= exchange.valid_from));
+    let is_valid =
+        token.is_some_and(|token| token.parse().is_ok_and(|it: usize| it >= exchange.valid_from));
     if !is_valid {
         let response = Response::builder().status(StatusCode::UNAUTHORIZED);
         return Ok(response.body(Full::default()).unwrap());

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::installation::LIMIT;
 use crate::world::{World, desired, mark};
 use network_operator::backend::dry_run::DryRun;
 use runtime::LeaderElection;
-use serde_json::json;
 use testenv::TestEnv;
 
 fn candidate(identity: &str) -> Option<LeaderElection> {

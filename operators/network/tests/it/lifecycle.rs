@@ -12,10 +12,7 @@ async fn a_network_is_created_changed_and_deleted() {
     world.start_operator();
     assert!(world.create("a", "10.0.0.0/24", "10.0.0.1").await);
     world.settle().await;
-    assert_eq!(
-        world.backend.inner.networks()[&mark("a")],
-        desired("10.0.0.0/24", "10.0.0.1")
-    );
+    assert_eq!(world.backend.inner.networks()[&mark("a")], desired("10.0.0.0/24", "10.0.0.1"));
     assert_eq!(world.ready("a").await, "True InSync");
     let status = world.networks().get("a").await.unwrap().status.unwrap();
     assert_eq!(status.observed_generation, Some(1));
@@ -24,10 +21,7 @@ async fn a_network_is_created_changed_and_deleted() {
 
     world.change("a", &json!({"gateway": "10.0.0.9"})).await;
     world.settle().await;
-    assert_eq!(
-        world.backend.inner.networks()[&mark("a")],
-        desired("10.0.0.0/24", "10.0.0.9")
-    );
+    assert_eq!(world.backend.inner.networks()[&mark("a")], desired("10.0.0.0/24", "10.0.0.9"));
     world.wait_for_event("a", "Updated", "to 10.0.0.0/24 with gateway 10.0.0.9").await;
 
     world.delete("a").await;
@@ -93,16 +87,14 @@ async fn an_edit_that_conflicts_is_refused_and_the_last_accepted_one_is_made() {
     assert!(refused.unwrap_err().to_string().contains("the object has been modified"));
 
     // Somebody else's finalizer and status stay, and so does the deletion wait for it.
-    let theirs = json!({"metadata": {"finalizers": ["samplecrd.k8s.io/network-operator", "b.c/d"]}});
+    let theirs =
+        json!({"metadata": {"finalizers": ["samplecrd.k8s.io/network-operator", "b.c/d"]}});
     world.env.merge(&format!("{NETWORKS}/a"), &theirs).await;
     for gateway in 2..20 {
         world.change("a", &json!({"gateway": format!("10.0.0.{gateway}")})).await;
     }
     world.settle().await;
-    assert_eq!(
-        world.backend.inner.networks()[&mark("a")],
-        desired("10.0.0.0/24", "10.0.0.19")
-    );
+    assert_eq!(world.backend.inner.networks()[&mark("a")], desired("10.0.0.0/24", "10.0.0.19"));
     world.delete("a").await;
     world.settle().await;
     let left = world.networks().get("a").await.unwrap().metadata.finalizers;

@@ -72,7 +72,8 @@ impl NeutronServer {
     }
 
     pub(crate) async fn list(&self, kind: &str) -> Vec<Value> {
-        let mut list = self.send(Method::GET, &format!("{kind}?sort_key=id&sort_dir=asc"), &Value::Null).await;
+        let mut list =
+            self.send(Method::GET, &format!("{kind}?sort_key=id&sort_dir=asc"), &Value::Null).await;
         serde_json::from_value(list[kind].take()).unwrap()
     }
 

@@ -49,7 +49,9 @@ async fn a_network_that_somebody_changes_or_deletes_is_put_right_within_the_resy
     assert_eq!(networks()[&mark("a")], wrong);
     world.env.advance(RESYNC);
     until("the gateway is put right", async || networks()[&mark("a")] == right).await;
-    world.wait_for_event("a", "Drifted", "changed network 10.0.0.0/24 with gateway 10.0.0.66").await;
+    world
+        .wait_for_event("a", "Drifted", "changed network 10.0.0.0/24 with gateway 10.0.0.66")
+        .await;
 
     world.backend.inner.networks().clear();
     world.env.advance(RESYNC);

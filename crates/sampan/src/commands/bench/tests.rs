@@ -149,7 +149,7 @@ async fn without_a_server_the_error_names_the_command_that_starts_one() {
 fn numbers_out_of_bounds_are_refused() {
     for line in [
         ["--concurrency", "0"],
-        ["--concurrency", "1,5000"],
+        ["--concurrency", "1,10001"],
         ["--watchers", "10001"],
         ["--objects", "many"],
         ["--seconds", "0"],
