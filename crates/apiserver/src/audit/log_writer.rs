@@ -24,6 +24,9 @@ const MAX_GROUPED: usize = 64 << 10;
 /// The number of groups of one request after which requests write for themselves.
 const LONE_GROUPS: u32 = 64;
 
+/// How often the task lets other requests run before it writes a group.
+const MAX_YIELDS: usize = 4;
+
 /// The capacity that a group keeps for the next one.
 const MAX_KEPT: usize = 256 << 10;
 
@@ -158,8 +161,23 @@ impl WriterTask {
                 () = self.0.begun.notified() => {}
                 () = &mut shutdown => return,
             }
-            yield_now().await;
+            self.let_others_join().await;
             self.0.write_group(&mut spare);
+        }
+    }
+}
+
+impl WriterTask {
+    /// Lets the requests that can run add their lines, again while that makes the group larger.
+    async fn let_others_join(&self) {
+        let mut requests = 0;
+        for _ in 0..MAX_YIELDS {
+            let joined = self.0.lock().requests;
+            if joined == requests {
+                return;
+            }
+            requests = joined;
+            yield_now().await;
         }
     }
 }
