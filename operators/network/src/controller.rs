@@ -54,7 +54,7 @@ pub(crate) fn add<B: Backend>(manager: &Manager, options: &Options, backend: Arc
 }
 
 /// The longest time between two attempts.
-const MAX_BACKOFF: std::time::Duration = std::time::Duration::from_secs(60);
+const MAX_BACKOFF: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// Accepts changes of the spec, resyncs, and the loss of the status, but not the operator's own writes.
 fn is_relevant() -> Predicate {

@@ -9,12 +9,21 @@ use tracing_subscriber::EnvFilter;
 use network_operator::{NAME, NAMESPACE, Options, add_to, manifests};
 use runtime::{LeaderElection, Manager, ManagerOptions, client};
 
-/// Makes an IP network for each Network, in OpenStack Neutron or on this machine.
-///
-/// The cluster is that of KUBECONFIG, of ~/.kube/config or of the service account. RUST_LOG selects
-/// what is logged, such as RUST_LOG=network_operator=debug.
+/// The arguments of the program.
 #[derive(Parser)]
-#[command(name = "network-operator", version, after_help = EXAMPLES)]
+#[command(
+    name = "network-operator",
+    version,
+    about = "Makes an IP network for each Network, in OpenStack Neutron or on this machine",
+    after_help = "The server is that of KUBECONFIG, of ~/.kube/config or of the service account of the pod.
+RUST_LOG sets the level of the log, such as RUST_LOG=network_operator=debug.
+
+Examples:
+  network-operator manifests | kubectl apply -f -    install what the cluster needs
+  network-operator                                   make bridges as root; otherwise only log
+  network-operator --backend neutron --neutron-url http://127.0.0.1:9696
+  network-operator --leader-elect --endpoint 127.0.0.1:8080"
+)]
 struct Arguments {
     #[command(flatten)]
     options: Options,
@@ -37,12 +46,6 @@ enum Command {
         webhook_url: String,
     },
 }
-
-const EXAMPLES: &str = "examples:
-  network-operator manifests | kubectl apply -f -    install what the cluster needs
-  network-operator                                   make bridges as root; otherwise only log
-  network-operator --backend neutron --neutron-url http://127.0.0.1:9696
-  network-operator --leader-elect --endpoint 127.0.0.1:8080";
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {

@@ -33,7 +33,7 @@ impl Default for Options {
         Self {
             backend: None,
             owner: None,
-            resync: Duration::from_secs(60),
+            resync: Duration::from_mins(1),
             webhook_listen: SocketAddr::from(([127, 0, 0, 1], 9443)),
             neutron: NeutronOptions::default(),
         }

@@ -338,7 +338,7 @@ mod tests {
             let waker = Waker::from(Arc::clone(&wakes[number]));
             task.poll_unpin(&mut Context::from_waker(&waker))
         };
-        within_turn(&alice, || woken());
+        within_turn(&alice, woken);
         let outer = poll_fn(|_| {
             for (number, task) in tasks.iter_mut().enumerate() {
                 assert!(poll(task, number).is_pending());

@@ -95,7 +95,7 @@ pub(crate) struct UpArgs {
     controllers: Vec<String>,
     /// Operators to run beside the API server: `network`, `vpc`, `custompod`, `sidecar`. Each has a
     /// service account in the namespace `operators`, and takes its options from the environment, for
-    /// example NETWORK_BACKEND
+    /// example `NETWORK_BACKEND`
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     with: Vec<String>,
     /// Limit of the size of all objects together; at the limit, objects can be deleted, and updated

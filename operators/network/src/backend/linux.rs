@@ -66,9 +66,10 @@ struct Names {
 impl Names {
     fn new(mark: &Mark, namespaces: &Path) -> Self {
         let hash = digest(&SHA256, mark.as_str().as_bytes());
-        let hash: String = hash.as_ref().iter().take(6).map(|it| format!("{it:02x}")).collect();
-        let bridge = format!("{PREFIX}{hash}");
-        Self { namespace: namespaces.join(&bridge), veth: format!("sv-{hash}"), bridge }
+        let hash =
+            hash.as_ref().iter().take(6).fold(0_u64, |hash, byte| hash << 8 | u64::from(*byte));
+        let bridge = format!("{PREFIX}{hash:012x}");
+        Self { namespace: namespaces.join(&bridge), veth: format!("sv-{hash:012x}"), bridge }
     }
 }
 
@@ -275,5 +276,5 @@ async fn make(
         Change::DeleteInterface(_, index) => netlink.link().del(*index).execute().await,
         Change::CreateNamespace | Change::DeleteNamespace => Ok(()),
     };
-    made.map_err(netlink::refusal)
+    made.map_err(BackendError::from)
 }

@@ -10,23 +10,23 @@ use network_operator::backend::dry_run::DryRun;
 use runtime::LeaderElection;
 use testenv::TestEnv;
 
-fn candidate(identity: &str) -> Option<LeaderElection> {
+fn candidate(identity: &str) -> LeaderElection {
     let election = LeaderElection {
         lease_duration: Duration::from_secs(2),
         renew_deadline: Duration::from_secs(1),
         retry_period: Duration::from_millis(100),
         ..LeaderElection::new("operators", "network-operator")
     };
-    Some(election.identity(identity))
+    election.identity(identity)
 }
 
 #[tokio::test]
 async fn the_second_replica_goes_on_when_the_leader_is_stopped_or_killed() {
     let world = World::with(TestEnv::builder().system_clock(), DryRun::default()).await;
-    let first = world.start_replica(candidate("first"));
+    let first = world.start_replica(Some(candidate("first")));
     world.create("a", "10.0.0.0/24", "10.0.0.1").await;
     first.manager.settled(LIMIT).await.unwrap();
-    let second = world.start_replica(candidate("second"));
+    let second = world.start_replica(Some(candidate("second")));
     world.change("a", &json!({"gateway": "10.0.0.2"})).await;
     first.manager.settled(LIMIT).await.unwrap();
     assert!(second.manager.records("network").is_empty());
@@ -36,7 +36,7 @@ async fn the_second_replica_goes_on_when_the_leader_is_stopped_or_killed() {
     world.change("a", &json!({"gateway": "10.0.0.3"})).await;
     second.manager.settled(LIMIT).await.unwrap();
 
-    let third = world.start_replica(candidate("third"));
+    let third = world.start_replica(Some(candidate("third")));
     world.delete("b").await;
     second.kill().await;
     world.change("a", &json!({"gateway": "10.0.0.4"})).await;

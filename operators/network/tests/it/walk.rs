@@ -17,6 +17,7 @@ const NAMES: u64 = 12;
 const CHANGES_PER_CRASH: u64 = 8;
 
 /// Makes `changes` random changes, and waits until the operator has nothing left to do.
+#[allow(clippy::print_stdout, reason = "shown for a test that fails")]
 pub(crate) async fn walk<B: Backend>(seed: u64, changes: usize, backend: B) -> World<B> {
     println!("the seed is {seed}");
     let entropy = Entropy::seeded(seed);

@@ -172,4 +172,4 @@ pub(crate) async fn until(what: &str, is_done: impl AsyncFn() -> bool) {
 }
 
 /// The period in which drift is noticed.
-pub(crate) const RESYNC: Duration = Duration::from_secs(60);
+pub(crate) const RESYNC: Duration = Duration::from_mins(1);

@@ -40,8 +40,11 @@ struct Operator {
 struct Configured {
     /// The YAML documents that it needs in the cluster.
     manifests: Vec<String>,
-    add_to: Box<dyn FnOnce(&Manager) -> Result<()>>,
+    add_to: AddTo,
 }
+
+/// Adds the controllers and webhooks of an operator.
+type AddTo = Box<dyn FnOnce(&Manager) -> Result<()>>;
 
 const OPERATORS: &[Operator] = &[
     Operator {
@@ -221,7 +224,7 @@ fn from_environment<O: Args>() -> Result<O> {
 /// A free port of the loopback interface. The webhooks listen on it right afterwards.
 fn free_address() -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    Ok(listener.and_then(|it| it.local_addr()).context("no free port for webhooks")?)
+    listener.and_then(|it| it.local_addr()).context("no free port for webhooks")
 }
 
 fn url(listen: SocketAddr) -> String {

@@ -12,7 +12,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 use rtnetlink::LinkUnspec;
 use tokio::sync::oneshot;
 
-use super::netlink::{connected, link, of_io, refusal};
+use super::netlink::{connected, link};
 use crate::backend::{BackendError, Mark};
 
 /// What has the name of a namespace.
@@ -34,7 +34,7 @@ pub(super) async fn state(path: &Path, mark: &Mark) -> Result<NamespaceState, Ba
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Ok(NamespaceState::Missing);
         }
-        metadata => metadata.map_err(of_io)?,
+        metadata => metadata?,
     };
     Ok(match alias(path).await? {
         Some(alias) if alias == mark.as_str() => NamespaceState::Ours,
@@ -49,11 +49,11 @@ pub(super) async fn state(path: &Path, mark: &Mark) -> Result<NamespaceState, Ba
 pub(super) async fn marks(directory: &Path, prefix: &str) -> Result<Vec<String>, BackendError> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(of_io)?,
+        entries => entries?,
     };
     let mut marks = Vec::new();
     for entry in entries {
-        let entry = entry.map_err(of_io)?;
+        let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with(prefix) {
             marks.extend(alias(&entry.path()).await?);
         }
@@ -69,7 +69,7 @@ pub(super) async fn create(path: &Path, mark: &Mark) -> Result<(), BackendError>
         unshare(CloneFlags::CLONE_NEWNET)?;
         block_on(connected(async |netlink| {
             let lo = LinkUnspec::new_with_name("lo").alias(mark).up().build();
-            netlink.link().set(lo).execute().await.map_err(refusal)
+            netlink.link().set(lo).execute().await.map_err(BackendError::from)
         }))?;
         File::options().create(true).append(true).open(&path)?;
         let none: Option<&str> = None;
@@ -86,7 +86,7 @@ pub(super) async fn set_up(path: &Path, interface: &'static str) -> Result<(), B
         setns(File::open(&path)?, CloneFlags::CLONE_NEWNET)?;
         block_on(connected(async |netlink| {
             let up = LinkUnspec::new_with_name(interface).up().build();
-            netlink.link().set(up).execute().await.map_err(refusal)
+            netlink.link().set(up).execute().await.map_err(BackendError::from)
         }))
     })
     .await
@@ -97,10 +97,10 @@ pub(super) async fn delete(path: &Path) -> Result<(), BackendError> {
     match umount2(path, MntFlags::MNT_DETACH) {
         // Not mounted.
         Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => {}
-        Err(error) => return Err(of_io(error.into())),
+        Err(error) => return Err(io::Error::from(error).into()),
     }
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(of_io(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),
     }
 }
@@ -122,7 +122,7 @@ async fn alias(path: &Path) -> Result<Option<String>, BackendError> {
 /// Whether a namespace is mounted on the file.
 fn is_namespace(path: &Path) -> Result<bool, BackendError> {
     use nix::sys::statfs::{NSFS_MAGIC, statfs};
-    let found = statfs(path).map_err(|error| of_io(error.into()))?;
+    let found = statfs(path).map_err(io::Error::from)?;
     Ok(found.filesystem_type() == NSFS_MAGIC)
 }
 
@@ -137,7 +137,7 @@ async fn in_thread<T: Send + 'static>(
 ) -> Result<T, BackendError> {
     let (sender, result) = oneshot::channel();
     let thread = std::thread::Builder::new().name("network-namespace".to_owned());
-    thread.spawn(move || drop(sender.send(work()))).map_err(of_io)?;
+    thread.spawn(move || drop(sender.send(work())))?;
     let ended = |_| io::Error::other("the thread has ended");
-    result.await.map_err(ended).and_then(|done| done).map_err(of_io)
+    result.await.map_err(ended).and_then(|done| done).map_err(BackendError::from)
 }

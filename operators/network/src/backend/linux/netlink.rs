@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 pub(super) async fn connected<T>(
     act: impl AsyncFnOnce(Netlink) -> Result<T, BackendError>,
 ) -> Result<T, BackendError> {
-    let (connection, netlink, _) = new_connection().map_err(of_io)?;
+    let (connection, netlink, _) = new_connection()?;
     let closed = || BackendError::Unavailable("netlink was closed".to_owned());
     let acting = async {
         tokio::select! {
@@ -87,14 +87,14 @@ pub(super) async fn link(netlink: &Netlink, name: &str) -> Result<Option<Link>, 
     match found.try_next().await {
         Ok(link) => Ok(link.map(Link::from)),
         Err(error) if code(&error) == Some(nix::libc::ENODEV) => Ok(None),
-        Err(error) => Err(refusal(error)),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// All interfaces.
 pub(super) async fn links(netlink: &Netlink) -> Result<Vec<Link>, BackendError> {
     let links = netlink.link().get().execute().map_ok(Link::from);
-    links.try_collect().await.map_err(refusal)
+    links.try_collect().await.map_err(BackendError::from)
 }
 
 /// The addresses of an interface, without those that are valid on the link only.
@@ -103,7 +103,7 @@ pub(super) async fn addresses(
     index: u32,
 ) -> Result<Vec<(IpNet, AddressMessage)>, BackendError> {
     let messages = netlink.address().get().set_link_index_filter(index).execute();
-    let messages: Vec<_> = messages.try_collect().await.map_err(refusal)?;
+    let messages: Vec<_> = messages.try_collect().await?;
     let messages = messages
         .into_iter()
         .filter(|it| it.header.index == index && it.header.scope != AddressScope::Link);
@@ -136,21 +136,25 @@ fn code(error: &Error) -> Option<i32> {
     }
 }
 
-/// The error that the kernel's means. What exists or is gone was changed since the plan.
-pub(super) fn refusal(error: Error) -> BackendError {
-    let why = match code(&error) {
-        Some(code) => io::Error::from_raw_os_error(code).to_string(),
-        None => error.to_string(),
-    };
-    match code(&error) {
-        Some(nix::libc::EEXIST | nix::libc::ENODEV | nix::libc::EADDRNOTAVAIL) => {
-            BackendError::Conflict(why)
+/// What exists or is gone was changed since the plan.
+impl From<Error> for BackendError {
+    fn from(error: Error) -> Self {
+        let why = match code(&error) {
+            Some(code) => io::Error::from_raw_os_error(code).to_string(),
+            None => error.to_string(),
+        };
+        match code(&error) {
+            Some(nix::libc::EEXIST | nix::libc::ENODEV | nix::libc::EADDRNOTAVAIL) => {
+                Self::Conflict(why)
+            }
+            _ => Self::Unavailable(format!("the kernel responded: {why}")),
         }
-        _ => BackendError::Unavailable(format!("the kernel responded: {why}")),
     }
 }
 
-/// An error of a system call.
-pub(super) fn of_io(error: io::Error) -> BackendError {
-    BackendError::Unavailable(error.to_string())
+/// A system call failed.
+impl From<io::Error> for BackendError {
+    fn from(error: io::Error) -> Self {
+        Self::Unavailable(error.to_string())
+    }
 }

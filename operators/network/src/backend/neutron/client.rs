@@ -27,7 +27,7 @@ use crate::backend::BackendError;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest time for a request with its response.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The largest response.
 const MAX_BODY: usize = 4 << 20;
@@ -68,7 +68,7 @@ impl NeutronClient {
         let mut found = Vec::<Network>::new();
         for _ in 0..MAX_PAGES {
             let query = network_query(filters, found.last().map(|last| &last.id));
-            let page: Page = self.get(&format!("/v2.0/networks?{}", query)).await?;
+            let page: Page = self.get(&format!("/v2.0/networks?{query}")).await?;
             let (last, is_last) =
                 (found.last().map(|it| it.id.clone()), page.networks.len() < PAGE);
             // A server that repeats a page would never end.

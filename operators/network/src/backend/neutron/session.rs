@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{HttpClient, base_of, decode, refusal};
-use super::options::{NeutronOptions, OptionsError};
+use super::options::{NeutronOptions, OptionsError, Secret};
 use crate::backend::BackendError;
 
 /// See the [module documentation](self).
@@ -103,7 +103,7 @@ fn request(options: &NeutronOptions) -> Value {
     json!({"auth": {
         "identity": {"methods": ["password"], "password": {"user": {
             "name": options.os_username, "domain": domain(&options.os_user_domain_name),
-            "password": options.os_password.as_ref().map(|it| it.reveal()),
+            "password": options.os_password.as_ref().map(Secret::reveal),
         }}},
         "scope": {"project": {
             "name": options.os_project_name, "domain": domain(&options.os_project_domain_name),
