@@ -70,23 +70,11 @@ func checkCustomResources(s *session) {
 		if err != nil {
 			return err
 		}
-		crds := extensions.ApiextensionsV1().CustomResourceDefinitions()
-		created, err := crds.Create(ctx, boatCRD(s), metav1.CreateOptions{})
+		created, err := extensions.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, boatCRD(s), metav1.CreateOptions{})
 		if err != nil {
 			return err
 		}
-		return until(ctx, "it is established", func(ctx context.Context) (bool, error) {
-			read, err := crds.Get(ctx, created.Name, metav1.GetOptions{})
-			if err != nil {
-				return false, err
-			}
-			for _, condition := range read.Status.Conditions {
-				if condition.Type == apiextensionsv1.Established {
-					return condition.Status == apiextensionsv1.ConditionTrue, nil
-				}
-			}
-			return false, nil
-		})
+		return waitUntilEstablished(ctx, s, created.Name)
 	})
 	s.check("a RESTMapper finds a custom resource", func(context.Context) error {
 		mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(s.clients.Discovery()))

@@ -28,6 +28,8 @@ var topics = []func(*session){
 	checkCustomResources,
 	checkElection,
 	checkManager,
+	checkNetworks,
+	checkCustomPods,
 	checkWire,
 }
 

@@ -166,6 +166,8 @@ func checkPodSubresources(s *session) {
 	pods := s.clients.CoreV1().Pods(s.namespace)
 	s.check("a pod is bound, runs, gets an ephemeral container and is evicted", func(ctx context.Context) error {
 		pod := &corev1.Pod{ObjectMeta: named("bound"), Spec: podSpec()}
+		// The plane's scheduler would write to the status at the same time, since no node fits.
+		pod.Spec.SchedulerName = "another-scheduler"
 		if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 			return err
 		}
