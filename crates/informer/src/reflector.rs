@@ -244,17 +244,21 @@ impl<T: ReflectorItem> Reflector<T> {
     /// Chooses the next request after a failure, and returns the delay before it.
     async fn recover(&self, error: &ListWatchError, position: &mut Position) -> Duration {
         tracing::debug!(error = %message_with_causes(error), version = ?position.version, "list or watch failed");
+        let is_first = position.backoff.failures() == 0;
         self.status.send_modify(|status| {
             status.failures += 1;
             status.failing_since.get_or_insert_with(|| self.clock.now());
-            status.last_error = Some(match error.status() {
-                Some(status) if status.code == 404 => {
-                    format!("{}; is its CRD installed?", message_with_causes(error).trim_end())
-                }
-                _ => message_with_causes(error),
-            });
+            status.last_error = match error {
+                // A server ends the watches of a CRD that is changed.
+                ListWatchError::ClosedEarly if is_first => None,
+                ListWatchError::Refused(status) if status.code == 404 => Some(format!(
+                    "{}; is its CRD installed?",
+                    message_with_causes(error).trim_end()
+                )),
+                _ => Some(message_with_causes(error)),
+            };
         });
-        let is_immediate = self.options.retries_at_once && position.backoff.failures() == 0;
+        let is_immediate = self.options.retries_at_once && is_first;
         let backoff = position.backoff.next_delay();
         let mut delay = if is_immediate { Duration::ZERO } else { backoff };
         position.fall_back(error);

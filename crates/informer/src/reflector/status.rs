@@ -25,7 +25,8 @@ pub struct ReflectorStatus {
     pub watches: u64,
     /// The number of lists and watches that failed.
     pub failures: u64,
-    /// The last failure, until a watch is opened.
+    /// The last failure, until a watch is opened. A watch that is closed early counts from the second
+    /// time in a row on.
     pub last_error: Option<String>,
     /// The time of the first failure since a watch was last opened.
     pub failing_since: Option<Timestamp>,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::server::{Fault, InitialEvents};
 use crate::world::TestWorld;
+use informer::ReflectorPhase;
 use keel::Entropy;
 use machinery::Status;
 
@@ -284,6 +285,26 @@ async fn a_retry_after_is_respected() {
     world.clock.advance(Duration::from_secs(1));
     world.quiesce().await;
     assert_eq!(world.take_requests(), "watch");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_watch_that_is_closed_early_is_an_error_the_second_time_in_a_row() {
+    let world = watching().await;
+    world.server.put("a", "blue");
+    world.until_cache_equals_server().await;
+    let status = world.informer.reflector_status();
+    let failures = || (status.borrow().failures, status.borrow().last_error.clone());
+    let (before, _) = failures();
+    let cut = async || {
+        world.until("open", || status.borrow().phase == ReflectorPhase::Watching).await;
+        world.server.cut();
+        world.quiesce().await;
+        failures()
+    };
+    assert_eq!(cut().await, (before, None), "a watch with an event was not closed early");
+    assert_eq!(cut().await, (before + 1, None), "as after a change of its CRD");
+    assert_eq!(cut().await, (before + 2, Some("the watch was closed early".to_owned())));
     world.stop().await;
 }
 
