@@ -202,6 +202,12 @@ fn write_request(
     stream.flush()
 }
 
+/// Whether the server has closed the connection, which it may do while a request that it refuses is
+/// still being sent: the response is then lost.
+pub(crate) fn is_closed_by_server(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
 /// Reads the whole response to a request.
 pub(crate) fn read_response(connection: &mut Connection, method: &str) -> io::Result<Response> {
     let (code, headers) = read_head(connection)?;
