@@ -16,14 +16,11 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
-/// See the [module documentation](self).
+use ipnet::Ipv4Net;
+
+/// See the [module documentation](self). The bits after the prefix are zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cidr {
-    /// The first address. The bits after the prefix are zero.
-    base: u32,
-    /// The length of the prefix, at most 32.
-    prefix: u8,
-}
+pub struct Cidr(Ipv4Net);
 
 /// A text that is not a block of IPv4 addresses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,17 +30,12 @@ pub struct InvalidCidr(String);
 impl Cidr {
     /// The number of leading bits that all addresses share.
     pub fn prefix(self) -> u8 {
-        self.prefix
-    }
-
-    /// The number of addresses.
-    fn size(self) -> u64 {
-        1 << (32 - self.prefix)
+        self.0.prefix_len()
     }
 
     /// Whether all addresses of `other` are in this block.
     pub fn contains(self, other: Self) -> bool {
-        self.prefix <= other.prefix && u64::from(self.base ^ other.base) < self.size()
+        self.0.contains(&other.0)
     }
 
     /// Whether an address is in both blocks.
@@ -51,22 +43,21 @@ impl Cidr {
         self.contains(other) || other.contains(self)
     }
 
-    /// The block with the same first address and half as many addresses. It has at least two.
+    /// The block with the same first address and half as many addresses. A block of one address is
+    /// unchanged.
     #[must_use]
     pub fn lower_half(self) -> Self {
-        Self { prefix: self.prefix + 1, ..self }
+        Ipv4Net::new(self.0.addr(), self.prefix() + 1).map_or(self, Self)
     }
 
-    /// The parts with this prefix, which is at least that of the block, in the order of addresses.
+    /// The parts with this prefix, in the order of addresses. There are none if the block is smaller.
     pub fn parts(self, prefix: u8) -> impl Iterator<Item = Self> {
-        let (first, end) = (u64::from(self.base), u64::from(self.base) + self.size());
-        let bases = (first..end).step_by(1 << (32 - prefix));
-        bases.filter_map(move |base| Some(Self { base: u32::try_from(base).ok()?, prefix }))
+        self.0.subnets(prefix).into_iter().flatten().map(Self)
     }
 
     /// The first address for a host.
     pub fn gateway(self) -> Ipv4Addr {
-        Ipv4Addr::from(self.base | 1)
+        Ipv4Addr::from(u32::from(self.0.addr()) | 1)
     }
 }
 
@@ -74,22 +65,16 @@ impl FromStr for Cidr {
     type Err = InvalidCidr;
 
     fn from_str(text: &str) -> Result<Self, InvalidCidr> {
-        let parsed = text.split_once('/').and_then(|(address, prefix)| {
-            let base = u32::from(address.parse::<Ipv4Addr>().ok()?);
-            let prefix: u8 = prefix.parse().ok().filter(|prefix| *prefix <= 32)?;
-            Some(Self { base, prefix })
-        });
+        let parsed: Option<Ipv4Net> = text.parse().ok();
         // Only one text for each block, so that texts can be compared.
-        let parsed = parsed.filter(|cidr| {
-            u64::from(cidr.base).is_multiple_of(cidr.size()) && cidr.to_string() == text
-        });
-        parsed.ok_or_else(|| InvalidCidr(text.to_owned()))
+        let parsed = parsed.filter(|net| *net == net.trunc() && net.to_string() == text);
+        parsed.map(Self).ok_or_else(|| InvalidCidr(text.to_owned()))
     }
 }
 
 impl fmt::Display for Cidr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", Ipv4Addr::from(self.base), self.prefix)
+        self.0.fmt(f)
     }
 }
 
@@ -123,5 +108,21 @@ mod tests {
         let parts: Vec<_> = cidr("10.0.0.0/30").parts(31).map(|part| part.to_string()).collect();
         assert_eq!(parts, ["10.0.0.0/31", "10.0.0.2/31"]);
         assert_eq!(cidr("0.0.0.0/0").parts(1).last(), Some(cidr("128.0.0.0/1")));
+    }
+
+    #[test]
+    fn blocks_at_the_ends_of_the_address_space_have_all_parts() {
+        for text in ["0.0.0.0/0", "255.255.255.252/30", "255.255.255.255/32", "0.0.0.0/32"] {
+            let block = cidr(text);
+            assert_eq!(block.parts(block.prefix()).collect::<Vec<_>>(), [block]);
+        }
+        let parts: Vec<_> = cidr("255.255.255.252/30").parts(32).map(|it| it.to_string()).collect();
+        let last = ["252", "253", "254", "255"].map(|end| format!("255.255.255.{end}/32"));
+        assert_eq!(parts, last);
+        let none = [cidr("10.0.0.0/24").parts(23).count(), cidr("1.2.3.4/32").parts(33).count()];
+        assert_eq!(none, [0, 0]);
+        assert_eq!(cidr("0.0.0.0/0").lower_half(), cidr("0.0.0.0/1"));
+        assert_eq!(cidr("1.2.3.4/31").lower_half(), cidr("1.2.3.4/32"));
+        assert_eq!(cidr("1.2.3.5/32").lower_half(), cidr("1.2.3.5/32"));
     }
 }
