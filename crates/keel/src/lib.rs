@@ -11,6 +11,7 @@ mod tasks;
 mod backoff;
 mod private_files;
 mod offload;
+mod held;
 mod causes;
 mod shares;
 mod log_limit;
@@ -19,6 +20,7 @@ pub use backoff::Backoff;
 pub use causes::{causes, message_with_causes};
 pub use clock::{Clock, ClockInstant, Sleep, Timestamp};
 pub use entropy::Entropy;
+pub use held::{Held, blocking_io, while_held};
 pub use log_limit::LogLimit;
 pub use offload::{Offload, blocking};
 pub use private_files::{

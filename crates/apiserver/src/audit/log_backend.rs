@@ -112,7 +112,7 @@ impl LogBackend {
     pub(super) fn write_lines(&self, lines: &[u8]) -> Result<(), String> {
         let written = match &self.file {
             // A pipe may be full for as long as nobody reads it.
-            None => keel::blocking(|| write_to_stdout(lines)),
+            None => keel::blocking_io(|| write_to_stdout(lines)),
             Some(file) => self.append(file, lines),
         };
         written.map_err(|error| error.to_string())
@@ -132,7 +132,7 @@ impl LogBackend {
         {
             return self.append_locked(file, text);
         }
-        keel::blocking(|| {
+        keel::blocking_io(|| {
             let file = file.lock().unwrap_or_else(PoisonError::into_inner);
             self.append_locked(file, text)
         })
@@ -211,7 +211,7 @@ impl RotatingFile {
     fn append(&mut self, text: &[u8]) -> io::Result<()> {
         if self.size > 0 && self.size + text.len() as u64 > self.max_size {
             // It may take as long as the file system needs to remove large files.
-            keel::blocking(|| self.rotate())?;
+            keel::blocking_io(|| self.rotate())?;
         }
         let file = match &mut self.file {
             Some(file) => file,

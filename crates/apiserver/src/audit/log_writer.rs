@@ -134,17 +134,28 @@ impl Shared {
             self.are_alone.store(current.lone_groups >= LONE_GROUPS, Relaxed);
             mem::take(&mut current.group)
         };
+        let ending = Ending(&group);
         if !spare.is_empty() {
-            // Nobody else sets the result.
+            // Nobody else sets the result before.
             let _ = group.result.set(self.log.write_lines(spare));
         }
-        group.ended.notify_waiters();
+        drop(ending);
         spare.clear();
         spare.shrink_to(MAX_KEPT);
     }
 
     fn lock(&self) -> MutexGuard<'_, Current> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A group that is being written. Its requests have a result also if the write panics.
+struct Ending<'a>(&'a Group);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.result.set(Err("the write was aborted".to_owned()));
+        self.0.ended.notify_waiters();
     }
 }
 

@@ -12,7 +12,8 @@
 //! thread 2         (a2 … a99 wait) b1          no turn: they return at once, and b1 is polled
 //! ```
 //!
-//! A user who is alone uses all threads. The turn is passed on in the order of waiting.
+//! A user who is alone uses all threads. The turn is passed on in the order of waiting. A poll that waits
+//! for a disk or a pipe ([`keel::blocking_io`]) has given back its turn; a poll that computes keeps it.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -23,6 +24,8 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::Instant;
+
+use keel::{Held, while_held};
 
 /// The time for which a user counts as active after a poll.
 const ACTIVE: Duration = Duration::from_secs(1);
@@ -120,6 +123,13 @@ struct Turns {
 #[derive(Debug, Default)]
 struct Ticket(Mutex<Position>);
 
+/// A turn that a poll gives back before it waits.
+#[derive(Debug)]
+struct Turn {
+    share: Arc<ThreadShare>,
+    ticket: Arc<Ticket>,
+}
+
 #[derive(Debug, Default)]
 enum Position {
     /// The task has no turn and does not wait for one.
@@ -149,13 +159,18 @@ impl ThreadShare {
             Position::Idle => {}
         }
         // The time is read only if the user has turns already.
-        if turns.taken == 0 || (turns.taken < self.threads.turns() && turns.waiting.is_empty()) {
+        if turns.waiting.is_empty() && (turns.taken == 0 || turns.taken < self.threads.turns()) {
             turns.taken += 1;
             *position = Position::InTurn;
             return true;
         }
         *position = Position::Waiting(cx.waker().clone());
+        drop(position);
         turns.waiting.push_back(Arc::clone(ticket));
+        // The user may have more turns than before: others have become idle.
+        let woken = self.pass_on(&mut turns);
+        drop(turns);
+        woken.into_iter().for_each(Waker::wake);
         false
     }
 
@@ -164,13 +179,20 @@ impl ThreadShare {
         if !self.is_limited {
             return;
         }
-        let mut woken = Vec::new();
         let mut turns = self.lock();
         match std::mem::take(&mut *ticket.lock()) {
             Position::Idle => return,
             Position::Waiting(_) => turns.waiting.retain(|it| !Arc::ptr_eq(it, ticket)),
             Position::InTurn => turns.taken -= 1,
         }
+        let woken = self.pass_on(&mut turns);
+        drop(turns);
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Gives free turns to the tasks that wait, and returns their wakers.
+    fn pass_on(&self, turns: &mut Turns) -> Vec<Waker> {
+        let mut woken = Vec::new();
         while !turns.waiting.is_empty() && turns.taken < self.threads.turns() {
             let Some(next) = turns.waiting.pop_front() else { break };
             turns.taken += 1;
@@ -179,8 +201,7 @@ impl ThreadShare {
                 woken.push(waker);
             }
         }
-        drop(turns);
-        woken.into_iter().for_each(Waker::wake);
+        woken
     }
 
     fn lock(&self) -> MutexGuard<'_, Turns> {
@@ -223,9 +244,11 @@ impl<F: Future, S: Fn() -> Arc<ThreadShare> + Unpin> Future for InTurn<F, S> {
             self.waits_in = Some(share);
             return Poll::Pending;
         }
+        let turn = Arc::new(Turn { share, ticket: Arc::clone(&self.ticket) });
         // Ends the turn also if the poll panics.
-        let _turn = Turn { share: &share, ticket: Arc::clone(&self.ticket) };
-        self.future.as_mut().poll(cx)
+        let _end = EndOfTurn(&turn);
+        let held: Arc<dyn Held> = Arc::<Turn>::clone(&turn);
+        while_held(held, || self.future.as_mut().poll(cx))
     }
 }
 
@@ -237,15 +260,18 @@ impl<F, S> Drop for InTurn<F, S> {
     }
 }
 
-/// The turn of one poll.
-struct Turn<'a> {
-    share: &'a ThreadShare,
-    ticket: Arc<Ticket>,
+impl Held for Turn {
+    fn release(&self) {
+        self.share.end(&self.ticket);
+    }
 }
 
-impl Drop for Turn<'_> {
+/// Ends the turn of one poll.
+struct EndOfTurn<'a>(&'a Turn);
+
+impl Drop for EndOfTurn<'_> {
     fn drop(&mut self) {
-        self.share.end(&self.ticket);
+        self.0.release();
     }
 }
 
@@ -284,7 +310,7 @@ mod tests {
     }
 
     /// A task that polls `inner` within its own turn.
-    fn within_turn<T>(share: &Arc<ThreadShare>, inner: impl Fn() -> T) -> T {
+    fn within_turn<T>(share: &Arc<ThreadShare>, mut inner: impl FnMut() -> T) -> T {
         let outer = poll_fn(|_| Poll::Ready(inner()));
         InTurn::new(outer, || Arc::clone(share)).now_or_never().expect("the share has a turn")
     }
@@ -352,6 +378,38 @@ mod tests {
         assert!(poll(&mut tasks[0], 0).is_ready());
         assert_eq!(woken(), [1, 0, 1], "the second task has left the queue");
         assert!(poll(&mut tasks[1], 2).is_ready());
+        assert_eq!(alice.lock().taken, 0);
+    }
+
+    #[test]
+    fn a_task_that_waits_for_a_disk_has_no_turn() {
+        let threads = shared_threads();
+        let alice = threads.share();
+        within_turn(&alice, || {
+            keel::blocking(|| assert!(!is_polled(&alice), "a computation keeps the turn"));
+            keel::blocking_io(|| assert!(is_polled(&alice)));
+            assert!(is_polled(&alice), "the turn was given back for the rest of the poll");
+        });
+        assert_eq!(alice.lock().taken, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tasks_that_wait_get_their_turns_when_the_neighbors_have_become_idle() {
+        let threads = shared_threads();
+        let alice = threads.share();
+        let share = || Arc::clone(&alice);
+        let wakes = Arc::<Wakes>::default();
+        let waker = Waker::from(Arc::clone(&wakes));
+        let mut waiting = InTurn::new(async {}, share);
+        within_turn(&alice, || {
+            assert!(waiting.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
+        });
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "the turn was passed on");
+        // The task has the turn, and is not polled yet, when another one comes.
+        assert!(!is_polled(&alice));
+        tokio::time::advance(ACTIVE * 2).await;
+        assert!(is_polled(&alice), "the user is alone");
+        assert!(waiting.now_or_never().is_some());
         assert_eq!(alice.lock().taken, 0);
     }
 
