@@ -15,6 +15,7 @@
 //! }
 //! ```
 
+use std::any::Any;
 use std::fmt;
 
 use kube_client::Api;
@@ -39,6 +40,10 @@ pub enum ApplyError {
     /// The object needs a name.
     #[error("an object without a name cannot be applied")]
     NoName,
+    /// A [`DynamicObject`](kube_core::DynamicObject) needs an apiVersion and a kind, which
+    /// `DynamicObject::new` sets.
+    #[error("an object without an apiVersion and a kind cannot be applied")]
+    NoKind,
     /// The object cannot be encoded. Types that can be decoded usually can be encoded.
     #[error("cannot encode the object")]
     Encode(#[source] serde_json::Error),
@@ -86,9 +91,22 @@ impl Applier {
 
     /// Applies these fields, and creates the object if it does not exist. Fields that this manager
     /// applied before and that are not in `object` are removed.
+    ///
+    /// An object of a kind that is known at run time only has its kind itself:
+    ///
+    /// ```no_run
+    /// use kube_core::DynamicObject;
+    /// use runtime::{Client, DynamicKind, apply::{Applier, ApplyError}};
+    ///
+    /// async fn apply(client: &Client, kind: &DynamicKind) -> Result<DynamicObject, ApplyError> {
+    ///     let mut site = DynamicObject::new("blog", &kind.resource);
+    ///     site.data = serde_json::json!({"spec": {"pages": 2}});
+    ///     Applier::new("my-operator").apply(&kind.api(client, "default"), &site).await
+    /// }
+    /// ```
     pub async fn apply<K>(&self, api: &Api<K>, object: &K) -> Result<K, ApplyError>
     where
-        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + fmt::Debug,
+        K: Resource<DynamicType: 'static> + Serialize + DeserializeOwned + Clone + fmt::Debug,
     {
         let name = object.meta().name.as_deref().ok_or(ApplyError::NoName)?;
         let patch = Patch::Apply(applicable(object)?);
@@ -98,7 +116,7 @@ impl Applier {
     /// Applies the status, which must be part of `object`.
     pub async fn apply_status<K>(&self, api: &Api<K>, object: &K) -> Result<K, ApplyError>
     where
-        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + fmt::Debug,
+        K: Resource<DynamicType: 'static> + Serialize + DeserializeOwned + Clone + fmt::Debug,
     {
         let name = object.meta().name.as_deref().ok_or(ApplyError::NoName)?;
         let whole = applicable(object)?;
@@ -124,11 +142,16 @@ impl fmt::Display for Conflicts {
 /// resourceVersion would turn every concurrent write into a conflict.
 fn applicable<K>(object: &K) -> Result<Value, ApplyError>
 where
-    K: Resource<DynamicType = ()> + Serialize,
+    K: Resource<DynamicType: 'static> + Serialize,
 {
     let mut value = serde_json::to_value(object).map_err(ApplyError::Encode)?;
-    value["apiVersion"] = K::api_version(&()).into();
-    value["kind"] = K::kind(&()).into();
+    let unit: &dyn Any = &();
+    if let Some(static_type) = unit.downcast_ref::<K::DynamicType>() {
+        value["apiVersion"] = K::api_version(static_type).into();
+        value["kind"] = K::kind(static_type).into();
+    } else if !(value["apiVersion"].is_string() && value["kind"].is_string()) {
+        return Err(ApplyError::NoKind);
+    }
     if let Some(meta) = value.get_mut("metadata").and_then(Value::as_object_mut) {
         for field in ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"]
         {

@@ -27,7 +27,7 @@ use crate::reconcile::Reconcile;
 use crate::reconcile_history::{Cause, Causes, ReconcileHistory, ReconcileOutcome, Record};
 use crate::{Action, Failure, Request};
 use informer::WorkQueue;
-use informer::work_queue::{Job, JobOutcome};
+use informer::work_queue::{Job, JobOutcome, RateLimits};
 use keel::{Clock, Tasks};
 
 /// A worker yields to the other tasks of its thread after a reconcile that took at least this long.
@@ -39,6 +39,8 @@ pub(crate) struct ControlLoop {
     pub(crate) workers: usize,
     pub(crate) namespace_limit: Option<NamespaceLimit>,
     pub(crate) queue: WorkQueue<Request>,
+    /// The limits of the queue.
+    pub(crate) limits: RateLimits,
     /// The times for which keys wait in the queue.
     pub(crate) latency: DurationHistogram,
     /// The times for which workers have keys.
@@ -153,8 +155,11 @@ impl ControlLoop {
         let result = AssertUnwindSafe(reconcile).catch_unwind().await;
         drop(active);
         let took = self.clock.elapsed_since(&began);
+        // The object has changed since the cache was read, which the next reconcile will see.
+        let is_first_conflict = matches!(&result, Ok(Err(failure)) if failure.is_conflict())
+            && self.queue.failures(&request) == 0;
         let outcome = ReconcileOutcome::of(result);
-        self.log(&request, &causes, &outcome, took);
+        self.log(&request, &causes, &outcome, is_first_conflict, took);
         let (job_outcome, later) = self.decide(&request, &outcome);
         let (at, waited) = (began.wall_time(), job.waited());
         // Before `job.end`, after which the key can be handed out again with the cause `later`.
@@ -185,9 +190,19 @@ impl ControlLoop {
         }
     }
 
-    fn log(&self, request: &Request, causes: &Causes, outcome: &ReconcileOutcome, took: Duration) {
+    fn log(
+        &self,
+        request: &Request,
+        causes: &Causes,
+        outcome: &ReconcileOutcome,
+        is_first_conflict: bool,
+        took: Duration,
+    ) {
         let controller = self.name.as_str();
         match outcome {
+            ReconcileOutcome::Failed(error) if is_first_conflict => {
+                tracing::debug!(controller, object = %request, %causes, error, "a conflict is retried");
+            }
             ReconcileOutcome::Failed(error) => {
                 tracing::warn!(controller, object = %request, %causes, error, "a reconcile failed");
             }

@@ -1,6 +1,6 @@
 //! The sources of a controller's queue: [`Mapper`] maps an object to the keys to reconcile,
-//! [`EnqueueHandler`] adds the keys of the events of one informer to the queue, and [`EventSources`]
-//! are all handlers and channels of a controller.
+//! `EnqueueHandler` adds the keys of the events of one informer to the queue, and `EventSources` are
+//! all handlers and channels of a controller.
 //!
 //! ```text
 //! Pod web-1 changed ──▶ Mapper::owner::<CustomPod>() ──▶ CustomPod default/web

@@ -20,6 +20,33 @@
 //! }
 //! ```
 //!
+//! A cleanup that takes time is not a failure: [`Progress::NotYet`] keeps the finalizer, and the next
+//! event of the object or of its dependents, or the action, calls the function again:
+//!
+//! ```no_run
+//! use k8s_openapi::api::{batch::v1::Job, core::v1::ConfigMap};
+//! use runtime::{Action, Api, Failure, finalizer::{self, Progress, Stage}};
+//!
+//! # async fn make_bucket(_: &ConfigMap) -> Result<Action, Failure> { Ok(Action::Done) }
+//! # async fn start_or_get_job(_: &ConfigMap) -> Result<Job, Failure> { Ok(Job::default()) }
+//! async fn reconcile(api: &Api<ConfigMap>, map: ConfigMap) -> Result<Action, Failure> {
+//!     let done = finalizer::run(api, "example.com/bucket", map, |stage| async {
+//!         match stage {
+//!             Stage::Apply(map) => make_bucket(&map).await.map(Progress::Done),
+//!             Stage::Cleanup(map) => {
+//!                 let job = start_or_get_job(&map).await?; // the controller `owns::<Job>()`
+//!                 let is_complete = job.status.is_some_and(|status| status.completion_time.is_some());
+//!                 Ok(match is_complete {
+//!                     true => Progress::Done(Action::Done),
+//!                     false => Progress::NotYet(Action::Done), // the Job's own event follows
+//!                 })
+//!             }
+//!         }
+//!     });
+//!     Ok(done.await?.action())
+//! }
+//! ```
+//!
 //! Without `run`:
 //!
 //! ```no_run
@@ -53,8 +80,60 @@ const MAX_ATTEMPTS: usize = 8;
 pub enum Stage<K> {
     /// Apply the object; the finalizer was added.
     Apply(K),
-    /// Clean up; the object is removed when this succeeds. It may be called more than once.
+    /// Clean up; the object is removed when this succeeds, unless it is [`Progress::NotYet`]. It may
+    /// be called more than once.
     Cleanup(K),
+}
+
+/// The result of a function whose cleanup may take time, see the [module documentation](self).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress<T> {
+    /// The object was applied, or everything was cleaned up.
+    Done(T),
+    /// The cleanup goes on: the finalizer stays, and the function is called again. After an apply,
+    /// this is the same as `Done`.
+    NotYet(T),
+}
+
+/// The results that a function of [`run`] may have: [`Action`] or `()` if its cleanup is complete
+/// when it succeeds, and [`Progress`] if it may take longer.
+///
+/// ```
+/// use runtime::{Action, finalizer::{Progress, StageResult}};
+///
+/// assert_eq!(Action::Done.progress(), Progress::Done(Action::Done));
+/// assert_eq!(Progress::NotYet(()).progress(), Progress::NotYet(()));
+/// ```
+pub trait StageResult {
+    /// The value in the result of [`run`].
+    type Value;
+
+    /// Whether the finalizer may be removed, with the value.
+    fn progress(self) -> Progress<Self::Value>;
+}
+
+impl StageResult for Action {
+    type Value = Self;
+
+    fn progress(self) -> Progress<Self> {
+        Progress::Done(self)
+    }
+}
+
+impl StageResult for () {
+    type Value = Self;
+
+    fn progress(self) -> Progress<Self> {
+        Progress::Done(self)
+    }
+}
+
+impl<T> StageResult for Progress<T> {
+    type Value = T;
+
+    fn progress(self) -> Self {
+        self
+    }
 }
 
 /// The result of [`run`].
@@ -64,6 +143,8 @@ pub enum Finalized<T> {
     Applied(T),
     /// The finalizer was removed; the object is removed when it has no other finalizers.
     CleanedUp(T),
+    /// The cleanup goes on; the finalizer stays.
+    CleaningUp(T),
     /// The object is being deleted and does not have the finalizer.
     NotOurs,
 }
@@ -72,7 +153,7 @@ impl Finalized<Action> {
     /// The action at the end of a reconcile.
     pub fn action(self) -> Action {
         match self {
-            Self::Applied(action) | Self::CleanedUp(action) => action,
+            Self::Applied(action) | Self::CleanedUp(action) | Self::CleaningUp(action) => action,
             Self::NotOurs => Action::Done,
         }
     }
@@ -94,7 +175,8 @@ impl Finalized<Action> {
 ///         }
 ///     });
 ///     match done.await {
-///         Ok(Finalized::Applied(()) | Finalized::CleanedUp(()) | Finalized::NotOurs) => Ok(()),
+///         Ok(Finalized::Applied(()) | Finalized::CleanedUp(())) => Ok(()),
+///         Ok(Finalized::CleaningUp(()) | Finalized::NotOurs) => Ok(()),
 ///         Err(FinalizerError::Cleanup(e)) if e.kind() == io::ErrorKind::NotFound => Ok(()),
 ///         Err(error) => Err(error),
 ///     }
@@ -133,16 +215,19 @@ impl From<FinalizerError<Failure>> for Failure {
 
 /// Adds the finalizer before anything else, calls `act`, and removes the finalizer after the
 /// cleanup.
+///
+/// It gets the object and patches it: the permissions are `get` and `patch` of the kind.
 pub async fn run<K, F, A, T, E>(
     api: &Api<K>,
     finalizer: &str,
     object: K,
     act: F,
-) -> Result<Finalized<T>, FinalizerError<E>>
+) -> Result<Finalized<T::Value>, FinalizerError<E>>
 where
     K: Resource + Serialize + DeserializeOwned + Clone + fmt::Debug,
     F: FnOnce(Stage<K>) -> A,
     A: Future<Output = Result<T, E>>,
+    T: StageResult,
 {
     let Some(name) = object.meta().name.clone() else {
         return Err(FinalizerError::NoName);
@@ -151,18 +236,22 @@ where
         let Some(object) = add(api, finalizer, object).await.map_err(FinalizerError::Add)? else {
             return Ok(Finalized::NotOurs);
         };
-        return act(Stage::Apply(object))
-            .await
-            .map(Finalized::Applied)
-            .map_err(FinalizerError::Apply);
+        let applied = act(Stage::Apply(object)).await.map_err(FinalizerError::Apply)?;
+        return Ok(match applied.progress() {
+            Progress::Done(value) | Progress::NotYet(value) => Finalized::Applied(value),
+        });
     }
     if !has(&object, finalizer) {
         return Ok(Finalized::NotOurs);
     }
     let uid = object.meta().uid.clone();
     let done = act(Stage::Cleanup(object)).await.map_err(FinalizerError::Cleanup)?;
+    let value = match done.progress() {
+        Progress::Done(value) => value,
+        Progress::NotYet(value) => return Ok(Finalized::CleaningUp(value)),
+    };
     remove(api, finalizer, &name, uid.as_deref()).await.map_err(FinalizerError::Remove)?;
-    Ok(Finalized::CleanedUp(done))
+    Ok(Finalized::CleanedUp(value))
 }
 
 /// Whether the object has the finalizer.

@@ -78,11 +78,17 @@ pub mod recorder;
 pub mod webhook;
 pub mod prelude;
 
+#[doc(inline)]
 pub use client;
 pub use derive::{Versions, resource, schema};
+#[doc(inline)]
 pub use informer;
-pub use informer::{Lister, ObjectKey};
+#[doc(inline)]
+pub use informer::{Lister, ObjectKey, Selection, SharedInformer};
+#[doc(inline)]
 pub use keel;
+#[doc(inline)]
+pub use keel::{Clock, Tasks};
 pub use kube_client;
 pub use kube_client::{Api, Client};
 pub use kube_core;

@@ -111,6 +111,8 @@ pub(crate) struct ManagerState {
     requests: Requests,
     /// The number of events that were not written, by reporting controller.
     drop_counts: Mutex<Vec<(String, Arc<AtomicU64>)>>,
+    /// The number of events that were not sent yet, by reporting controller.
+    unsent_events: Mutex<Vec<(String, Arc<AtomicUsize>)>>,
     loops: Mutex<Loops>,
     other_metrics: OtherMetrics,
     leadership: Mutex<Option<watch::Receiver<Leadership>>>,
@@ -121,6 +123,8 @@ pub(crate) struct ManagerState {
     /// Whether the workers have started.
     working: watch::Sender<bool>,
     stop: watch::Sender<bool>,
+    /// Why the run has ended, with all causes; `None` until then.
+    ended: watch::Sender<Option<String>>,
     /// The caches and the other sources of the workers' queues.
     cache_tasks: Tasks,
     worker_tasks: Tasks,
@@ -185,6 +189,7 @@ impl Manager {
             readiness: Checks::default(),
             requests,
             drop_counts: Mutex::default(),
+            unsent_events: Mutex::default(),
             loops: Mutex::default(),
             other_metrics: OtherMetrics::default(),
             leadership: Mutex::default(),
@@ -194,6 +199,7 @@ impl Manager {
             webhook_address: watch::Sender::new(None),
             working: watch::Sender::new(false),
             stop: watch::Sender::new(false),
+            ended: watch::Sender::new(None),
             cache_tasks,
             worker_tasks: tasks.child("workers"),
             side_tasks: tasks.child("beside the workers"),
@@ -331,6 +337,7 @@ impl Manager {
             workers: controller.workers,
             namespace_limit: controller.namespace_limit.map(NamespaceLimit::new),
             queue,
+            limits: queue_options.limits,
             latency,
             work_duration,
             history,
@@ -371,6 +378,8 @@ impl Manager {
         let recorder = Recorder::start(client, reporter, clock, entropy, &shared.side_tasks);
         let drop_count = (controller.to_owned(), recorder.drop_count());
         shared.drop_counts.lock().unwrap_or_else(PoisonError::into_inner).push(drop_count);
+        let unsent = (controller.to_owned(), recorder.unsent());
+        shared.unsent_events.lock().unwrap_or_else(PoisonError::into_inner).push(unsent);
         recorder
     }
 
@@ -414,16 +423,20 @@ impl Manager {
         &self.0.readiness
     }
 
-    /// The address of the endpoint, once it listens.
+    /// The address of the endpoint, once it listens. `None` if the options have none, and if the
+    /// manager has ended; [`settled`](Self::settled) returns the reason, and the log has it.
     pub async fn endpoint(&self) -> Option<SocketAddr> {
+        self.0.options.endpoint?;
         let mut address = self.0.address.subscribe();
-        address.wait_for(Option::is_some).await.ok().and_then(|address| *address)
+        self.0.until_ended(address.wait_for(Option::is_some)).await?.ok().and_then(|it| *it)
     }
 
-    /// The address of the webhook server, once it listens.
+    /// The address of the server of [`serve_webhooks`](Self::serve_webhooks), once it listens. `None`
+    /// if the manager has ended, for example since it may not write the Secret of the certificates;
+    /// [`settled`](Self::settled) returns the reason, and the log has it.
     pub async fn webhook_endpoint(&self) -> Option<SocketAddr> {
         let mut address = self.0.webhook_address.subscribe();
-        address.wait_for(Option::is_some).await.ok().and_then(|address| *address)
+        self.0.until_ended(address.wait_for(Option::is_some)).await?.ok().and_then(|it| *it)
     }
 
     /// The last reconciles of a controller, the latest first.
@@ -434,16 +447,18 @@ impl Manager {
     }
 
     /// Waits until the workers start: the caches are complete and, with leader election, this manager
-    /// leads. For [tasks](Self::tasks) that write.
+    /// leads. For [tasks](Self::tasks) that write. Returns false if the manager has ended.
     ///
     /// ```no_run
     /// # async fn example(manager: &runtime::Manager) {
-    /// manager.wait_until_ready().await; // while another task runs it
+    /// if manager.wait_until_ready().await {
+    ///     println!("the workers run"); // in another task
+    /// }
     /// # }
     /// ```
-    pub async fn wait_until_ready(&self) {
+    pub async fn wait_until_ready(&self) -> bool {
         let mut working = self.0.working.subscribe();
-        let _ = working.wait_for(|working| *working).await;
+        self.0.until_ended(working.wait_for(|working| *working)).await.is_some()
     }
 
     /// Requests a stop, without waiting for it.
@@ -453,6 +468,16 @@ impl Manager {
 }
 
 impl ManagerState {
+    /// Waits for `future`; `None` if the run has ended, or ends before.
+    async fn until_ended<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        let mut ended = self.ended.subscribe();
+        tokio::select! {
+            biased;
+            _ = ended.wait_for(Option::is_some) => None,
+            output = future => Some(output),
+        }
+    }
+
     fn add_loop(&self, control_loop: Arc<ControlLoop>) {
         let mut loops = self.lock_loops();
         if loops.are_started {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use informer::{ObjectDecodeError, ObjectKey};
+use keel::causes;
 
 /// The key of the object to reconcile.
 pub type Request = ObjectKey;
@@ -28,9 +29,9 @@ pub enum Action {
 
 /// A failed reconcile.
 ///
-/// `?` converts every error into a transient failure, but for [`ObjectDecodeError`], which becomes
-/// a permanent one. (`Failure` does not implement `Error`, since `?` could not convert into it
-/// then.)
+/// `?` converts every error, also that of the crate `anyhow`, into a transient failure, but for
+/// [`ObjectDecodeError`], which becomes a permanent one. (`Failure` does not implement `Error`, since
+/// `?` could not convert into it then.)
 ///
 /// ```
 /// use runtime::Failure;
@@ -40,6 +41,20 @@ pub enum Action {
 ///     size.parse().map_err(Failure::permanent)
 /// }
 /// assert!(parse("many").is_err_and(|failure| failure.is_permanent()));
+///
+/// async fn fetch() -> anyhow::Result<u32> {
+///     anyhow::bail!("not today")
+/// }
+///
+/// async fn reconcile() -> Result<(), Failure> {
+///     if fetch().await? == 0 {
+///         return Err(Failure::transient("there is none yet"));
+///     }
+///     Ok(())
+/// }
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// assert_eq!(reconcile().await.unwrap_err().to_string(), "not today");
+/// # });
 /// ```
 pub struct Failure {
     cause: Box<dyn StdError + Send + Sync>,
@@ -66,11 +81,19 @@ impl Failure {
     pub fn cause(&self) -> &(dyn StdError + Send + Sync + 'static) {
         &*self.cause
     }
+
+    /// Whether the server has refused a write since the object has changed.
+    pub(crate) fn is_conflict(&self) -> bool {
+        causes(&*self.cause).any(|cause| {
+            let error = cause.downcast_ref();
+            matches!(error, Some(kube_client::Error::Api(status)) if status.reason == "Conflict")
+        })
+    }
 }
 
-impl<E: StdError + Send + Sync + 'static> From<E> for Failure {
+impl<E: Into<Box<dyn StdError + Send + Sync>>> From<E> for Failure {
     fn from(error: E) -> Self {
-        let cause: Box<dyn StdError + Send + Sync> = Box::new(error);
+        let cause = error.into();
         let is_permanent = cause.is::<ObjectDecodeError>();
         Self { cause, is_permanent }
     }
@@ -130,6 +153,27 @@ mod tests {
         let printed =
             "cannot apply the object: the server responded with 409: pods \"a\" already exists";
         assert_eq!(failure.to_string(), printed);
+    }
+
+    #[test]
+    fn an_error_of_anyhow_is_printed_with_its_causes() {
+        fn fail() -> Result<(), Failure> {
+            Err(anyhow::Error::from(fmt::Error).context("cannot reach it"))?
+        }
+        let printed = "cannot reach it: an error occurred when formatting an argument";
+        assert_eq!(fail().unwrap_err().to_string(), printed);
+    }
+
+    #[test]
+    fn only_a_write_of_an_old_state_is_a_conflict() {
+        let refused = |reason| {
+            let status = kube_core::Status::failure("no", reason).with_code(409);
+            Failure::from(crate::apply::ApplyError::Client(kube_client::Error::Api(Box::new(
+                status,
+            ))))
+        };
+        assert!(refused("Conflict").is_conflict());
+        assert!(!refused("AlreadyExists").is_conflict());
     }
 
     #[test]

@@ -30,7 +30,7 @@
 pub mod correlator;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
@@ -96,6 +96,8 @@ impl Reporter {
 pub struct Recorder {
     queue: mpsc::Sender<NewEvent>,
     dropped: Arc<AtomicU64>,
+    /// The number of recorded events that were not sent yet, not even in vain.
+    unsent: Arc<AtomicUsize>,
     clock: Clock,
 }
 
@@ -109,7 +111,7 @@ impl Recorder {
         tasks: &Tasks,
     ) -> Self {
         let (queue, new_event) = mpsc::channel(QUEUE_CAPACITY);
-        let dropped = Arc::default();
+        let (dropped, unsent) = (Arc::default(), Arc::default());
         let writer = Writer {
             client,
             reporter,
@@ -118,10 +120,11 @@ impl Recorder {
             entropy: entropy.clone(),
             last_number: entropy.below(1 << NUMBER_BITS),
             dropped: Arc::clone(&dropped),
+            unsent: Arc::clone(&unsent),
         };
         let stop = tasks.shutdown();
         tasks.spawn("event recorder", writer.run(new_event, stop));
-        Self { queue, dropped, clock: clock.clone() }
+        Self { queue, dropped, unsent, clock: clock.clone() }
     }
 
     /// Records an event about an object.
@@ -170,7 +173,9 @@ impl Recorder {
             at: self.clock.now(),
             host: host.to_owned(),
         };
+        self.unsent.fetch_add(1, Ordering::Relaxed);
         if self.queue.try_send(new_event).is_err() {
+            self.unsent.fetch_sub(1, Ordering::Relaxed);
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -185,6 +190,20 @@ impl Recorder {
     /// The counter of dropped events, which outlives the recorder.
     pub(crate) fn drop_count(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.dropped)
+    }
+
+    /// The counter of events that were not sent yet.
+    pub(crate) fn unsent(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.unsent)
+    }
+}
+
+/// Counts an event as not sent until it is dropped.
+struct Unsent(Arc<AtomicUsize>);
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -205,6 +224,7 @@ struct Writer {
     /// Distinguishes events of the same time.
     last_number: u64,
     dropped: Arc<AtomicU64>,
+    unsent: Arc<AtomicUsize>,
 }
 
 /// The bits of an event's name that are not its time. The first number of a recorder is random, so
@@ -245,13 +265,21 @@ impl Writer {
     }
 
     async fn process(&mut self, new_event: NewEvent) {
+        let unsent = Unsent(Arc::clone(&self.unsent));
         let decision = self.correlator.decide(&new_event);
-        if matches!(decision, Decision::Spam) || !self.write(&new_event, decision).await {
+        if matches!(decision, Decision::Spam) || !self.write(&new_event, decision, unsent).await {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    async fn write(&mut self, new_event: &NewEvent, mut decision: Decision) -> bool {
+    /// Writes an event, which counts as `unsent` during the first attempt.
+    async fn write(
+        &mut self,
+        new_event: &NewEvent,
+        mut decision: Decision,
+        unsent: Unsent,
+    ) -> bool {
+        let mut unsent = Some(unsent);
         let (base, cap) = (Duration::from_millis(500), Duration::from_secs(20));
         let mut backoff = Backoff::new(base, cap, self.entropy.clone());
         while backoff.failures() < MAX_ATTEMPTS {
@@ -290,6 +318,7 @@ impl Writer {
                 }
                 (_, unchanged) => decision = unchanged,
             }
+            drop(unsent.take());
             self.clock.sleep(backoff.next_delay()).await;
         }
         tracing::warn!(reason = %new_event.reason, "an event could not be written");

@@ -34,6 +34,7 @@ pub mod certificates;
 pub mod conversion;
 mod difference;
 mod injection;
+mod requests;
 pub mod server;
 pub mod serving;
 

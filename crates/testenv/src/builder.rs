@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::env::{START, TestEnv};
 use apiserver::server::Error;
-use apiserver::{Config, Server, StoreConfig};
+use apiserver::{AuthorizerConfig, Config, Server, StoreConfig};
 use keel::{Clock, Entropy};
 use store::Store;
 
@@ -45,6 +45,24 @@ impl TestEnvBuilder {
         self
     }
 
+    /// Uses a manual clock that shows the present when it is made. Certificates of webhooks are
+    /// dated by the clock of their operator and verified by the time of the machine, so a plane that
+    /// calls webhooks of an operator with the same clock needs this one or the
+    /// [system clock](Self::system_clock).
+    ///
+    /// ```
+    /// # use testenv::TestEnv;
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let env = TestEnv::builder().manual_clock_at_present().start().await;
+    /// let before = env.clock().now();
+    /// env.advance(std::time::Duration::from_secs(9));
+    /// assert_eq!(env.clock().now().seconds(), before.seconds() + 9);
+    /// # });
+    /// ```
+    pub fn manual_clock_at_present(self) -> Self {
+        self.clock(Clock::manual(Clock::system().now()))
+    }
+
     /// Uses the system clock, which [`TestEnv::advance`] cannot advance.
     pub fn system_clock(self) -> Self {
         self.clock(Clock::system())
@@ -53,6 +71,25 @@ impl TestEnvBuilder {
     /// Listens on a free port of the loopback interface.
     pub fn listen(mut self) -> Self {
         self.config.listen = Some((Ipv4Addr::LOCALHOST, 0).into());
+        self
+    }
+
+    /// Lets roles and their bindings decide what users may do, as in a cluster. A
+    /// [client of a user](TestEnv::kube_as) then has exactly the rights of its roles;
+    /// [`TestEnv::kube`] may still do everything. The admission plugin
+    /// `OwnerReferencesPermissionEnforcement`, which some clusters enable, is enabled: who sets a
+    /// controller reference needs the permission to update the `finalizers` of the owner.
+    ///
+    /// ```
+    /// # use testenv::TestEnv;
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let env = TestEnv::builder().rbac().start().await;
+    /// assert_eq!(env.client_as("bob").get("/api/v1/namespaces").await.0, 403);
+    /// # });
+    /// ```
+    pub fn rbac(mut self) -> Self {
+        self.config.authorizers.push(AuthorizerConfig::Rbac);
+        self.config.enabled_plugins.push("OwnerReferencesPermissionEnforcement".to_owned());
         self
     }
 

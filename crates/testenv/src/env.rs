@@ -9,10 +9,11 @@ use crate::builder::TestEnvBuilder;
 use crate::client::Client;
 use crate::kubeconfig;
 use apiserver::Server;
+use apiserver::auth::authentication::User;
 use keel::{Clock, Timestamp, UncleanStop};
 use machinery::Value;
 
-const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// The time of a manual clock when a plane starts: 2024-01-01T00:00:00Z.
 pub const START: Timestamp = Timestamp::from_seconds(1_704_067_200);
@@ -91,6 +92,42 @@ impl TestEnv {
         kube_client::Client::new(self.server.in_process_client(), "default")
     }
 
+    /// A client of the crate `kube` that acts as a user, in the namespace `default`. A service account
+    /// is in the groups of service accounts. What the user may do is decided by roles in a plane with
+    /// [RBAC](TestEnvBuilder::rbac).
+    ///
+    /// ```
+    /// # use testenv::TestEnv;
+    /// use k8s_openapi::api::core::v1::Secret;
+    /// use kube_client::{Api, api::ListParams};
+    ///
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let env = TestEnv::builder().rbac().start().await;
+    /// let site = env.kube_as("system:serviceaccount:operators:site");
+    /// let refused = Api::<Secret>::all(site).list(&ListParams::default()).await;
+    /// assert!(refused.unwrap_err().to_string().contains("forbidden"));
+    /// # });
+    /// ```
+    #[cfg(feature = "kube")]
+    pub fn kube_as(&self, name: &str) -> kube_client::Client {
+        let service = self.server.in_process_client().for_user(user(name));
+        kube_client::Client::new(service, "default")
+    }
+
+    /// A client that acts as a user, like [`kube_as`](Self::kube_as).
+    ///
+    /// ```
+    /// # use testenv::TestEnv;
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let env = TestEnv::builder().rbac().start().await;
+    /// let (code, _) = env.client_as("bob").get("/api/v1/secrets").await;
+    /// assert_eq!(code, 403);
+    /// # });
+    /// ```
+    pub fn client_as(&self, name: &str) -> Client {
+        self.client.as_user(user(name))
+    }
+
     /// Creates a `CustomResourceDefinition` and waits until its first served version is served.
     ///
     /// ```
@@ -136,8 +173,17 @@ impl Deref for TestEnv {
     }
 }
 
+/// The authenticated user of a name, in the groups that a service account has.
+fn user(name: &str) -> User {
+    let account = name.strip_prefix("system:serviceaccount:");
+    let groups = account.and_then(|account| account.split_once(':')).map(|(namespace, _)| {
+        vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]
+    });
+    User::authenticated(name, "", groups.unwrap_or_default())
+}
+
 /// The path of the objects of a CRD, in all namespaces and in its first served version.
-fn list_path(crd: &Value) -> String {
+pub(crate) fn list_path(crd: &Value) -> String {
     let spec = &crd["spec"];
     let versions = spec["versions"].as_array().into_iter().flatten();
     let version = versions.into_iter().find(|version| version["served"] == true);

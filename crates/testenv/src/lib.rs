@@ -34,6 +34,7 @@ pub mod media_type;
 mod builder;
 mod client;
 mod env;
+mod install;
 mod kubeconfig;
 mod response;
 mod watch;

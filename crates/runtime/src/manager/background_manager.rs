@@ -5,24 +5,26 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use super::{Manager, ManagerOptions};
+use super::{Manager, ManagerError, ManagerOptions};
 use crate::ApiService;
-use keel::{Tasks, UncleanStop};
+use keel::{Tasks, UncleanStop, message_with_causes};
 
 /// See the [module documentation](self).
 ///
 /// ```no_run
 /// use runtime::{BackgroundManager, Client, Controller, ManagerOptions};
-/// # async fn example(client: Client, controller: Controller) -> Result<(), keel::UncleanStop> {
+/// # async fn example(client: Client, controller: Controller) -> Result<(), runtime::ManagerError> {
 /// let options = ManagerOptions::default();
 /// let sites = BackgroundManager::start("sites", client, options, |manager| manager.add(controller));
 /// sites.manager().wait_until_ready().await;
-/// sites.stop().await
+/// sites.end().await
 /// # }
 /// ```
+///
+/// A manager that is dropped runs on; [`kill`](Self::kill) aborts it.
 pub struct BackgroundManager {
     manager: Manager,
-    run: JoinHandle<()>,
+    run: JoinHandle<Result<(), ManagerError>>,
     tasks: Tasks,
     stop_within: Duration,
 }
@@ -42,9 +44,12 @@ impl BackgroundManager {
         add(&manager);
         let running = manager.clone();
         let run = tasks.spawn(name, async move {
-            if let Err(error) = running.run().await {
-                tracing::error!(%error, "the {name} have ended");
+            let outcome = running.run().await;
+            if let Err(error) = &outcome {
+                let error = message_with_causes(error);
+                tracing::error!(manager = name, error, "a manager has ended with an error");
             }
+            outcome
         });
         Self { manager, run, tasks, stop_within }
     }
@@ -54,12 +59,36 @@ impl BackgroundManager {
         &self.manager
     }
 
-    /// Stops the manager, each controller after its present reconcile.
-    pub async fn stop(self) -> Result<(), UncleanStop> {
+    /// Stops the manager, each controller after its present reconcile. Returns the error with which
+    /// the manager has ended, if it has not run until now.
+    pub async fn end(self) -> Result<(), ManagerError> {
         self.manager.stop();
         // A panic of the task is reported by the stop of its group.
+        let ended = self.run.await.unwrap_or(Ok(()));
+        ended.and(self.tasks.stop(self.stop_within).await.map_err(ManagerError::UncleanStop))
+    }
+
+    /// Like [`end`](Self::end), without the error of a manager that has ended by itself.
+    pub async fn stop(self) -> Result<(), UncleanStop> {
+        match self.end().await {
+            Err(ManagerError::UncleanStop(unclean)) => Err(unclean),
+            _ => Ok(()),
+        }
+    }
+
+    /// Aborts the manager at whatever step it is, as the end of its process would. The lease of a
+    /// leader stays, and recorded events may be lost.
+    ///
+    /// ```no_run
+    /// # use runtime::BackgroundManager;
+    /// # async fn example(leader: BackgroundManager) {
+    /// leader.kill().await; // another replica leads after the lease has expired
+    /// # }
+    /// ```
+    pub async fn kill(self) {
+        // The tasks are aborted, so the stop is not a clean one.
+        let _ = self.tasks.stop(Duration::ZERO).await;
         let _ = self.run.await;
-        self.tasks.stop(self.stop_within).await
     }
 }
 

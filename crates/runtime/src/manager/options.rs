@@ -10,7 +10,19 @@ use informer::InformerOptions;
 use keel::{Clock, Entropy, UncleanStop};
 
 /// The options of a [`Manager`](crate::Manager).
+///
+/// ```
+/// use runtime::ManagerOptions;
+///
+/// let (name, version) = (env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")); // of the operator
+/// let options = ManagerOptions { name, version, ..ManagerOptions::default() };
+/// # drop(options);
+/// ```
 pub struct ManagerOptions {
+    /// The name of the operator, in the log; empty if it has none.
+    pub name: &'static str,
+    /// The version of the operator, in the log; empty if it has none.
+    pub version: &'static str,
     /// Only objects of this namespace are cached; those of all namespaces if `None`.
     pub namespace: Option<String>,
     /// Leader election among several managers; `None` if this is the only one.
@@ -62,6 +74,8 @@ impl Default for ManagerOptions {
     /// half a minute.
     fn default() -> Self {
         Self {
+            name: "",
+            version: "",
             namespace: None,
             leader_election: None,
             endpoint: None,

@@ -10,6 +10,7 @@ use super::stop::StopOnDrop;
 use super::{Manager, ManagerError, ManagerState, caches};
 use crate::endpoint;
 use crate::leader_election::{Elector, Leadership};
+use keel::message_with_causes;
 
 impl Manager {
     /// Runs until it is stopped, by [`stop`](Self::stop) or a signal, or loses leadership. It runs
@@ -18,31 +19,44 @@ impl Manager {
         let shared = &self.0;
         // Stops all tasks if this future is dropped.
         let mut abandoned = StopOnDrop(Some(Arc::clone(shared)));
-        shared.check_names()?;
-        if let Some(election) = &shared.options.leader_election {
-            election.check().map_err(ManagerError::Election)?;
-        }
-        let signals = Signals::new(shared.options.handles_signals)?;
-        shared.listen().await?;
-        shared.log_start();
-        shared.start_caches();
-        let outcome = tokio::select! {
-            biased;
-            () = shared.asked_to_stop() => Ok(()),
-            () = signals.wait() => Ok(()),
-            error = shared.lead() => Err(error),
-        };
-        match &outcome {
-            Ok(()) => tracing::info!("stopping on request"),
-            Err(error) => tracing::error!(%error, "stopping"),
-        }
-        let stopped = shared.shut_down(outcome.is_ok()).await;
-        abandoned.0 = None;
-        outcome.and(stopped.map_err(ManagerError::UncleanStop))
+        let outcome = shared.run(&mut abandoned).await;
+        shared.ended.send_replace(Some(match &outcome {
+            Ok(()) => "it was stopped".to_owned(),
+            Err(error) => message_with_causes(error),
+        }));
+        outcome
     }
 }
 
 impl ManagerState {
+    /// Runs until the manager is stopped; `abandoned` is disarmed when all tasks have been stopped.
+    async fn run(self: &Arc<Self>, abandoned: &mut StopOnDrop) -> Result<(), ManagerError> {
+        self.check_names()?;
+        if let Some(election) = &self.options.leader_election {
+            election.check().map_err(ManagerError::Election)?;
+        }
+        let signals = Signals::new(self.options.handles_signals)?;
+        self.listen().await?;
+        self.log_start();
+        self.start_caches();
+        let outcome = tokio::select! {
+            biased;
+            () = self.asked_to_stop() => Ok(()),
+            () = signals.wait() => Ok(()),
+            error = self.lead() => Err(error),
+        };
+        match &outcome {
+            Ok(()) => tracing::info!("stopping on request"),
+            Err(error) => {
+                let error = message_with_causes(error);
+                tracing::error!(error, "the manager stops");
+            }
+        }
+        let stopped = self.shut_down(outcome.is_ok()).await;
+        abandoned.0 = None;
+        outcome.and(stopped.map_err(ManagerError::UncleanStop))
+    }
+
     /// Metrics and records are identified by the name of their controller.
     fn check_names(&self) -> Result<(), ManagerError> {
         let mut names = BTreeSet::new();
@@ -62,11 +76,13 @@ impl ManagerState {
     }
 
     fn log_start(&self) {
-        let version = env!("CARGO_PKG_VERSION");
+        let given = |text: &'static str| (!text.is_empty()).then_some(text);
+        let (operator, version) = (given(self.options.name), given(self.options.version));
+        let runtime = env!("CARGO_PKG_VERSION");
         let kinds = self.caches.factory.scopes().join(", ");
         let endpoint = self.address.borrow().map(|address| format!("http://{address}"));
         let endpoint = endpoint.as_deref().unwrap_or("none");
-        tracing::info!(version, kinds, endpoint, "the manager starts");
+        tracing::info!(operator, version, runtime, kinds, endpoint, "the manager starts");
     }
 
     fn start_caches(&self) {

@@ -60,6 +60,11 @@ impl Drop for StopOnDrop {
     fn drop(&mut self) {
         let Some(shared) = self.0.take() else { return };
         shared.fence.close();
+        shared.ended.send_if_modified(|ended| {
+            let is_first = ended.is_none();
+            ended.get_or_insert_with(|| "its run was aborted".to_owned());
+            is_first
+        });
         let all = [
             &shared.worker_tasks,
             &shared.side_tasks,

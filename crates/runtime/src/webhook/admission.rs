@@ -4,6 +4,13 @@
 //! [`DynamicObject`](kube_core::DynamicObject) for the raw object. An `AdmissionReview` gets a
 //! response in the version of the request, `v1` or `v1beta1`.
 //!
+//! An object that does not decode as the type of the handler is left unchanged by a mutating handler,
+//! with a warning, and denied by a validating one. The server validates the schema between the two: it
+//! refuses the object with its own message, such as `spec.pages: Required value`, and what it accepts
+//! does not bypass the validating handler. The same holds if the old object of an update or a deletion
+//! does not decode. A handler that changes such objects, or decides about
+//! them, takes `DynamicObject`s.
+//!
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;
 //! use runtime::webhook::admission::{Allowed, Denied, validating};
@@ -18,6 +25,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -29,6 +37,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::difference;
+pub use super::requests::{create_request, delete_request, update_request};
 use super::server::{BadReview, Handler};
 
 /// The request is allowed.
@@ -107,7 +116,84 @@ impl<K> Changed<K> {
     }
 }
 
-/// A validating handler.
+/// A validating handler with a context: a value, or an `Arc` that several handlers share.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+/// use kube_core::admission::AdmissionRequest;
+/// use runtime::webhook::{Allowed, Denied, Handler, admission};
+/// use runtime::{Lister, Manager};
+///
+/// struct Context {
+///     namespaces: Lister<Namespace>,
+/// }
+///
+/// async fn validate(
+///     request: AdmissionRequest<ConfigMap>,
+///     cx: Arc<Context>,
+/// ) -> Result<Allowed, Denied> {
+///     let name = request.namespace.unwrap_or_default();
+///     match cx.namespaces.get("", &name) {
+///         Ok(Some(namespace)) if namespace.metadata.annotations.is_some() => Ok(Allowed::default()),
+///         _ => Err(Denied::new(format!("the namespace {name} has no annotations"))),
+///     }
+/// }
+///
+/// fn handler(manager: &Manager) -> Handler {
+///     let context = Context { namespaces: manager.lister() };
+///     let has_synced = manager.informer::<Namespace>().has_synced();
+///     admission::validating_with(validate, context).after_sync(has_synced)
+/// }
+/// ```
+pub fn validating_with<K, C, F, A>(validate: F, context: impl Into<Arc<C>>) -> Handler
+where
+    K: Resource + DeserializeOwned + Send + 'static,
+    C: Send + Sync + 'static,
+    F: Fn(AdmissionRequest<K>, Arc<C>) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<Allowed, Denied>> + Send + 'static,
+{
+    let context = context.into();
+    validating(move |request| validate(request, Arc::clone(&context)))
+}
+
+/// A mutating handler with a context, like [`validating_with`].
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kube_core::admission::AdmissionRequest;
+/// use runtime::webhook::{Changed, Denied, admission};
+///
+/// struct Context {
+///     team: String,
+/// }
+///
+/// async fn label(
+///     request: AdmissionRequest<ConfigMap>,
+///     cx: Arc<Context>,
+/// ) -> Result<Changed<ConfigMap>, Denied> {
+///     let Some(mut map) = request.object else { return Ok(Changed::nothing()) };
+///     map.metadata.labels.get_or_insert_default().insert("team".to_owned(), cx.team.clone());
+///     Ok(Changed::to(map))
+/// }
+///
+/// let handler = admission::mutating_with(label, Context { team: "blue".to_owned() });
+/// ```
+pub fn mutating_with<K, C, F, A>(change: F, context: impl Into<Arc<C>>) -> Handler
+where
+    K: Resource + Serialize + DeserializeOwned + Clone + Send + 'static,
+    C: Send + Sync + 'static,
+    F: Fn(AdmissionRequest<K>, Arc<C>) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<Changed<K>, Denied>> + Send + 'static,
+{
+    let context = context.into();
+    mutating(move |request| change(request, Arc::clone(&context)))
+}
+
+/// A validating handler. An object that does not decode is denied.
 pub fn validating<K, F, A>(validate: F) -> Handler
 where
     K: Resource + DeserializeOwned + Send + 'static,
@@ -121,7 +207,11 @@ where
             let (header, validation) = validation?;
             let decision = match validation {
                 Ok(validation) => validation.await,
-                Err(decode_error) => Err(decode_error),
+                Err(why) => Err(Denied {
+                    code: 400,
+                    reason: "BadRequest".to_owned(),
+                    ..Denied::new(format!("the webhook cannot read the object: {why}"))
+                }),
             };
             Ok(header.respond(decision.map(|allowed| (allowed, None))))
         }
@@ -129,7 +219,8 @@ where
 }
 
 /// A mutating handler. The patch contains exactly the changes of the handler: fields that its type
-/// does not have stay unchanged.
+/// does not have stay unchanged. An object that does not decode is left unchanged: the server refuses
+/// it with a better message if its schema does.
 pub fn mutating<K, F, A>(change: F) -> Handler
 where
     K: Resource + Serialize + DeserializeOwned + Clone + Send + 'static,
@@ -145,7 +236,9 @@ where
             let (header, raw, before, changing) = decoded?;
             let changed = match changing {
                 Ok(changing) => changing.await,
-                Err(decode_error) => Err(decode_error),
+                Err(why) => Ok(Changed::nothing().warn(&format!(
+                    "the webhook cannot read the object and leaves it unchanged: {why}"
+                ))),
             };
             let decision = match changed {
                 Err(denied) => Err(denied),
@@ -166,8 +259,8 @@ struct DecodedRequest<K: Resource> {
     header: ResponseHeader,
     /// The raw object.
     object: Value,
-    /// The typed request; an object that cannot be decoded is denied with the reason.
-    request: Result<AdmissionRequest<K>, Denied>,
+    /// The typed request, or the reason why the object cannot be decoded.
+    request: Result<AdmissionRequest<K>, String>,
 }
 
 /// The fields of a request that the response repeats.
@@ -205,11 +298,6 @@ impl<K: Resource + DeserializeOwned> DecodedRequest<K> {
             .map_err(|error| error.to_string())
             .and_then(|review| {
                 AdmissionReview::try_into(review).map_err(|_| "there is no request".to_owned())
-            })
-            .map_err(|error| Denied {
-                code: 400,
-                reason: "BadRequest".to_owned(),
-                ..Denied::new(format!("the webhook cannot read the object: {error}"))
             });
         Ok(Self { header, object, request })
     }

@@ -5,6 +5,7 @@
 //! | connections | the next one waits to be accepted |
 //! | time for the handshake, until the first request, and from each to the next | the connection is closed |
 //! | time for the body and the handler | 504 |
+//! | time until the caches of the handler are complete, by the timeout in the URL | 500 |
 //! | size of a body, more for conversion than for admission | 413 |
 //! | bodies larger than allowed for admission, at one time | the next one waits |
 //!
@@ -38,7 +39,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use tokio::net::TcpListener;
@@ -54,6 +55,9 @@ pub(crate) use review_metrics::ReviewMetrics;
 
 /// The number of bodies larger than [`max_body`](ServerOptions::max_body) in memory at a time.
 const MAX_LARGE_BODIES: usize = 2;
+
+/// The timeout of an API server that does not say which it has.
+const DEFAULT_CALLER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The options of a [`WebhookServer`].
 #[derive(Debug, Clone)]
@@ -156,7 +160,8 @@ impl WebhookServer {
         };
         let in_flight = self.metrics.begin(path);
         let response = if request.method() == Method::POST {
-            let work = self.review(handler, request.into_body());
+            let cache_limit = cache_limit(request.uri(), self.options.handler_timeout);
+            let work = self.review(handler, cache_limit, request.into_body());
             timeout(self.options.handler_timeout, work)
                 .await
                 .unwrap_or_else(|_| text(StatusCode::GATEWAY_TIMEOUT, "the webhook took too long"))
@@ -167,7 +172,12 @@ impl WebhookServer {
         response
     }
 
-    async fn review(&self, handler: &Handler, body: Incoming) -> Response<Full<Bytes>> {
+    async fn review(
+        &self,
+        handler: &Handler,
+        cache_limit: Duration,
+        body: Incoming,
+    ) -> Response<Full<Bytes>> {
         let max_body = handler.max_body().unwrap_or(self.options.max_body);
         let (body, _permit) = match self.read(Limited::new(body, max_body)).await {
             Ok(read) => read,
@@ -176,6 +186,11 @@ impl WebhookServer {
             }
             Err(error) => return text(StatusCode::BAD_REQUEST, &error.to_string()),
         };
+        if timeout(cache_limit, handler.wait_for_caches()).await != Ok(true) {
+            // Not 503: client-go replaces the message of a 503 with a general one.
+            let message = "a cache of the webhook is not complete yet, try again";
+            return text(StatusCode::INTERNAL_SERVER_ERROR, message);
+        }
         // The response to a panic is 500; the failure policy of the webhook decides what follows.
         match AssertUnwindSafe(handler.respond(body)).catch_unwind().await {
             Ok(Ok(response)) => json(response),
@@ -203,6 +218,17 @@ impl WebhookServer {
         }
         Ok((whole.freeze(), permit))
     }
+}
+
+/// The longest time for the caches of a handler: less than that of the caller, which is in the URL, as
+/// in `/validate?timeout=5s`, and rounded up to a second.
+fn cache_limit(url: &Uri, handler_timeout: Duration) -> Duration {
+    let seconds_of = |parameter: &str| {
+        parameter.strip_prefix("timeout=")?.strip_suffix('s')?.parse::<u64>().ok()
+    };
+    let seconds = url.query().unwrap_or_default().split('&').find_map(seconds_of);
+    let caller_timeout = seconds.map_or(DEFAULT_CALLER_TIMEOUT, Duration::from_secs);
+    caller_timeout.min(handler_timeout) * 3 / 4
 }
 
 fn text(code: StatusCode, message: &str) -> Response<Full<Bytes>> {

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_core::params::PostParams;
+
 use crate::log::Log;
-use crate::world::{Running, Thing, World, manual_clock, options, until};
+use crate::world::{MAPS, Running, Thing, World, manual_clock, options, until};
 use machinery::json;
 use runtime::keel::Clock;
-use runtime::{Action, Controller, Failure, LeaderElection, Manager, ManagerOptions, Request};
+use runtime::{Action, Api, Controller, Failure, LeaderElection, Manager, ManagerOptions, Request};
 
 async fn log_size(_: Request, size: Arc<u32>) -> Result<Action, Failure> {
     tracing::info!(size = *size, "hello");
@@ -41,17 +44,51 @@ async fn the_start_line_names_the_version_the_kinds_and_the_endpoint() {
     let log = Log::start();
     let world = World::new().await;
     let endpoint = Some("127.0.0.1:0".parse().unwrap());
-    let manager = Manager::new(world.client.clone(), ManagerOptions { endpoint, ..options() });
+    let options =
+        ManagerOptions { name: "thing-operator", version: "7.1.0", endpoint, ..options() };
+    let manager = Manager::new(world.client.clone(), options);
     manager.add(Controller::for_::<Thing>().reconcile(log_size, 1));
     let running = Running::start(&manager);
     let address = manager.endpoint().await.unwrap();
     until("the line is logged", async || !log.lines("the manager starts").is_empty()).await;
     let line = log.lines("the manager starts").concat();
-    let version = env!("CARGO_PKG_VERSION");
+    let runtime = env!("CARGO_PKG_VERSION");
     let fields = format!(
-        "version=\"{version}\" kinds=\"things.example.com/v1\" endpoint=\"http://{address}\""
+        "operator=\"thing-operator\" version=\"7.1.0\" runtime=\"{runtime}\" \
+         kinds=\"things.example.com/v1\" endpoint=\"http://{address}\""
     );
     assert!(line.contains(&fields), "{line}");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_conflict_is_a_warning_when_it_repeats() {
+    /// Writes with an old version.
+    async fn conflict(_: Request, maps: Arc<Api<ConfigMap>>) -> Result<Action, Failure> {
+        let mut map = maps.get("a").await?;
+        map.metadata.resource_version = Some("1".to_owned());
+        maps.replace("a", &PostParams::default(), &map).await?;
+        Ok(Action::Done)
+    }
+    let log = Log::start();
+    let world = World::new().await;
+    world.env.create(MAPS, &json!({"metadata": {"name": "a"}})).await;
+    let clock = manual_clock();
+    let options = ManagerOptions { clock: clock.clone(), ..options() };
+    let manager = Manager::new(world.client.clone(), options);
+    let maps = Api::<ConfigMap>::namespaced(manager.client(), "default");
+    manager.add(Controller::for_::<Thing>().reconcile(conflict, maps));
+    let running = Running::start(&manager);
+    world.create_thing("a", json!(1)).await;
+    until("it has failed", async || manager.records("thing").len() == 1).await;
+    assert_eq!(log.lines("a reconcile failed"), [""; 0]);
+    until("it has failed again", async || {
+        clock.advance(Duration::from_millis(5));
+        manager.records("thing").len() == 2
+    })
+    .await;
+    let lines = log.lines("a reconcile failed");
+    assert!(lines.len() == 1 && lines[0].contains("WARN"), "{lines:?}");
     running.stop().await;
 }
 

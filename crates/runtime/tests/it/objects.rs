@@ -5,13 +5,14 @@ use std::sync::Mutex;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube_client::{Api, Error};
+use kube_core::{ApiResource, DynamicObject};
 use serde_json::json;
 
 use crate::plane::Plane;
 use runtime::apply::{Applier, ApplyError};
 use runtime::conditions;
 use runtime::finalizer;
-use runtime::finalizer::{Finalized, FinalizerError, Stage};
+use runtime::finalizer::{Finalized, FinalizerError, Progress, Stage};
 use runtime::{ClientExt, NotFoundExt, patch_status};
 
 const OURS: &str = "example.com/cleanup";
@@ -83,6 +84,29 @@ async fn a_failed_cleanup_keeps_the_object() {
 }
 
 #[tokio::test]
+async fn a_cleanup_that_takes_time_keeps_the_finalizer() {
+    let plane = Plane::start().await;
+    let maps = plane.api::<ConfigMap>();
+    let clean_up = async |map: ConfigMap, progress: Progress<u8>| {
+        let done = finalizer::run(&maps, OURS, map, |_| async { Ok::<_, ApplyError>(progress) });
+        done.await.unwrap()
+    };
+    let created = create(&maps, &map("a", "1")).await;
+    let applied = clean_up(created, Progress::NotYet(1)).await;
+    assert_eq!(applied, Finalized::Applied(1), "only a cleanup takes time");
+    maps.delete("a", &DeleteParams::default()).await.unwrap();
+    for progress in [2, 3] {
+        let deleted = maps.get("a").await.unwrap();
+        let waits = clean_up(deleted, Progress::NotYet(progress)).await;
+        assert_eq!(waits, Finalized::CleaningUp(progress));
+    }
+    let deleted = maps.get("a").await.unwrap();
+    assert!(finalizer::has(&deleted, OURS));
+    assert_eq!(clean_up(deleted, Progress::Done(4)).await, Finalized::CleanedUp(4));
+    assert!(maps.get_opt("a").await.unwrap().is_none());
+}
+
+#[tokio::test]
 async fn an_object_that_is_being_deleted_without_our_finalizer_is_not_applied() {
     let plane = Plane::start().await;
     let maps = plane.api::<ConfigMap>();
@@ -109,6 +133,20 @@ async fn a_conflict_names_the_owners_of_the_fields() {
     assert_eq!(applied.data.clone().unwrap()["k"], "2");
     let again = Applier::new("two").apply(&maps, &applied).await.unwrap();
     assert_eq!(again.metadata.resource_version, applied.metadata.resource_version);
+}
+
+#[tokio::test]
+async fn an_object_of_a_kind_that_is_known_at_run_time_is_applied() {
+    let plane = Plane::start().await;
+    let resource = ApiResource::erase::<ConfigMap>(&());
+    let maps = Api::<DynamicObject>::namespaced_with(plane.client.clone(), "default", &resource);
+    let mut map = DynamicObject::new("a", &resource);
+    map.data = json!({"data": {"k": "1"}});
+    let applied = Applier::new("one").apply(&maps, &map).await.unwrap();
+    assert_eq!(applied.data["data"]["k"], "1");
+    map.types = None;
+    let refused = Applier::new("one").apply(&maps, &map).await;
+    assert!(matches!(refused, Err(ApplyError::NoKind)));
 }
 
 #[tokio::test]

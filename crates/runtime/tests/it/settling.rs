@@ -1,18 +1,23 @@
 //! A test waits until a manager has settled, and calls one reconcile.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_core::ObjectMeta;
 use kube_core::params::PostParams;
+use tokio::time::Instant;
 
 use crate::faulty::RequestOutcome;
 use crate::world::{MAPS, Running, THINGS, Thing, World, manual_clock, options};
 use machinery::json;
+use runtime::informer::work_queue::RateLimits;
+use runtime::recorder::{EventType, Recorder};
 use runtime::{
-    Action, Client, ClientExt, Controller, Failure, Lister, Manager, ManagerOptions, Mapper,
-    Request, create_or_update, owner,
+    Action, Client, ClientExt, Controller, Failure, LeaderElection, Lister, Manager,
+    ManagerOptions, Mapper, Request, create_or_update, owner,
 };
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -97,10 +102,87 @@ async fn the_error_says_what_is_not_settled() {
     assert_eq!(manager.records("thing").len(), reconciles + 1, "a key that is due is not settled");
     world.create_thing("seven", json!(7)).await;
     // The clock stands still, so the retry is never due.
-    let error = manager.settled(Duration::from_millis(200)).await.unwrap_err().to_string();
-    let retry = "not settled: thing: default/seven waits for a retry after 1 failures: seven";
+    let began = Instant::now();
+    let error = manager.settled(MINUTE).await.unwrap_err().to_string();
+    assert!(began.elapsed() < MINUTE / 2, "it fails at once");
+    let retry = "not settled: thing: default/seven waits for a retry after 1 failure, \
+                 until 2024-01-01T00:01:00.005000Z at the latest: seven; \
+                 the clock stands still at 2024-01-01T00:01:00.000000Z: advance it";
     assert_eq!(error, retry);
+    // The cache has the change before the retry is due.
+    world.env.merge(&format!("{THINGS}/seven"), &json!({"spec": {"size": 6}})).await;
+    manager.caches_current(MINUTE).await.unwrap();
+    clock.advance(MINUTE);
+    manager.settled(MINUTE).await.unwrap();
     running.stop().await;
+}
+
+#[tokio::test]
+async fn a_retry_that_comes_due_by_itself_is_waited_for() {
+    async fn fail_twice(_: Request, calls: Arc<AtomicUsize>) -> Result<Action, Failure> {
+        match calls.fetch_add(1, Relaxed) {
+            0 | 1 => Err(Failure::transient("not yet")),
+            _ => Ok(Action::Done),
+        }
+    }
+    let world = World::new().await;
+    let manager = Manager::new(world.client.clone(), options());
+    let base = Duration::from_millis(400);
+    let controller = Controller::for_::<Thing>()
+        .back_off(RateLimits { backoff_base: base, ..RateLimits::default() })
+        .reconcile(fail_twice, AtomicUsize::new(0));
+    manager.add(controller);
+    let running = Running::start(&manager);
+    world.create_thing("a", json!(1)).await;
+    manager.settled(MINUTE).await.unwrap();
+    assert_eq!(manager.records("thing").len(), 3);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn the_events_of_a_settled_manager_are_written() {
+    async fn record(
+        request: Request,
+        cx: Arc<(Lister<Thing>, Recorder)>,
+    ) -> Result<Action, Failure> {
+        if let Some(thing) = cx.0.get_key(&request)? {
+            for reason in ["First", "Second", "Third"] {
+                cx.1.record(&thing, EventType::Normal, reason, "as recorded");
+            }
+        }
+        Ok(Action::Done)
+    }
+    let world = World::new().await;
+    let manager = Manager::new(world.client.clone(), options());
+    let context = (manager.lister(), manager.recorder("example.com/tester"));
+    manager.add(Controller::for_::<Thing>().reconcile(record, context));
+    let running = Running::start(&manager);
+    world.create_thing("a", json!(1)).await;
+    manager.settled(MINUTE).await.unwrap();
+    let events = world.env.read("/api/v1/namespaces/default/events").await;
+    assert_eq!(events["items"].as_array().unwrap().len(), 3);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn caches_can_be_current_while_a_standby_waits() {
+    let world = World::new().await;
+    let first = Manager::new(world.client.clone(), elected("first"));
+    let running = Running::start(&first);
+    first.settled(MINUTE).await.unwrap();
+    let second = Manager::new(world.client.clone(), elected("second"));
+    second.add(controller(&second));
+    let standby = Running::start(&second);
+    world.create_thing("a", json!(1)).await;
+    second.caches_current(MINUTE).await.unwrap();
+    assert!(second.lister::<Thing>().get("default", "a").unwrap().is_some());
+    standby.stop().await;
+    running.stop().await;
+}
+
+fn elected(identity: &str) -> ManagerOptions {
+    let election = LeaderElection::new("default", "the-lease").identity(identity);
+    ManagerOptions { leader_election: Some(election), ..options() }
 }
 
 #[tokio::test]

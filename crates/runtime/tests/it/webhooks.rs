@@ -22,6 +22,7 @@ use runtime::webhook::conversion::converting_with;
 use runtime::webhook::{
     Allowed, Certificates, Changed, Denied, Handler, InjectionTarget, ServerOptions, WebhookServer,
 };
+use runtime::{Manager, ManagerOptions};
 
 /// Adds a label to config maps.
 async fn label(request: AdmissionRequest<ConfigMap>) -> Result<Changed<ConfigMap>, Denied> {
@@ -243,4 +244,34 @@ async fn large_reviews_wait_only_for_other_large_reviews() {
     for review in reviews {
         assert_eq!(review.await.unwrap(), 200);
     }
+}
+
+#[tokio::test]
+async fn a_review_waits_for_the_cache_of_its_handler_until_shortly_before_the_callers_timeout() {
+    let plane = Plane::start().await;
+    let certificates = certificates(&plane).await;
+    let options = ManagerOptions {
+        clock: plane.clock.clone(),
+        handles_signals: false,
+        ..ManagerOptions::default()
+    };
+    let manager = Manager::with_tasks(plane.client.clone(), options, &plane.tasks);
+    let maps = manager.informer::<ConfigMap>();
+    let handler = Handler::new(async |body| Ok(body)).after_sync(maps.has_synced());
+    let server = WebhookServer::new(server_options()).at("/review", handler);
+    let address = server.start(&certificates.serving(), &plane.clock, &plane.tasks).await.unwrap();
+    let bundle = certificates.bundle().borrow().clone();
+    let send =
+        async |path: &str| https::send(address, &bundle, &plane.clock, path, "{}").await.unwrap();
+    let message = "a cache of the webhook is not complete yet, try again".to_owned();
+    let sent = tokio::time::Instant::now();
+    assert_eq!(send("/review?timeout=1s").await, (500, message));
+    assert!(sent.elapsed() < Duration::from_secs(1), "the caller does not wait any longer");
+    let (response, ()) = tokio::join!(send("/review?timeout=20s"), async {
+        let running = manager.clone();
+        plane.tasks.spawn("manager", async move { running.run().await });
+    });
+    assert_eq!(response, (200, "{}".to_owned()));
+    manager.stop();
+    plane.tasks.stop(Duration::from_secs(5)).await.unwrap();
 }
