@@ -16,9 +16,13 @@
 //! ```
 
 mod resources;
+mod label_set;
 mod selectors;
 mod pod_wire;
+mod host_ports;
+mod constraints;
 mod pod_info;
+mod trait_interner;
 mod node_info;
 mod listers;
 mod cluster_cache;
@@ -28,6 +32,7 @@ mod filter;
 mod score;
 mod preemption;
 mod decision;
+mod active_pods;
 mod queue;
 mod requeue;
 mod metrics;

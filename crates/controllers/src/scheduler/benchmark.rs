@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::decision::Decision;
 use super::listers::Listers;
+use super::pod_info::ObservedPod;
 use super::state::{SchedulerState, Step};
 use keel::{Entropy, Timestamp};
 use runtime::informer::Item;
@@ -86,7 +87,7 @@ pub fn measure(size: Size, kind: PodKind, cpu_time: impl Fn() -> Duration) -> Me
 fn observe(state: &mut SchedulerState, item: Option<&Item>, now: Timestamp) {
     let Some(item) = item else { return };
     if let Ok(wire) = item.decode() {
-        state.set_pod(item, wire, now);
+        state.set_pod(ObservedPod::of(item, wire), now);
     }
 }
 

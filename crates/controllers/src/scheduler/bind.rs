@@ -196,11 +196,10 @@ impl Binder {
             let now = self.shared.clock.now();
             let item = self.pods.get(&info.key).filter(|item| item.uid() == &*info.uid);
             let wire = item.as_ref().and_then(|item| item.decode::<PodWire>().ok());
-            let mut state = self.shared.lock();
-            let present: Option<ObservedPod> =
-                item.as_ref().zip(wire).map(|(item, wire)| state.observe(item, wire));
+            let present = item.as_ref().zip(wire);
+            let present = present.map(|(item, wire)| ObservedPod::of(item, wire));
             let is_unbound = present.as_ref().is_some_and(|it| it.node.is_empty());
-            state.forget_pod(pod, present, now);
+            self.shared.lock().forget_pod(pod, present, now);
             is_unbound
         };
         self.shared.wake.notify_one();

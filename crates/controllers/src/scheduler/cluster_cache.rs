@@ -12,9 +12,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::constraints::Constraints;
 use super::node_info::{NodeInfo, NodeObject, ZONE};
 use super::pod_info::{PodInfo, PodTraits};
 use super::selectors::Selector;
+use super::trait_interner::Interned;
 
 /// The index of a node in [`ClusterCache::nodes`].
 pub(crate) type NodeId = usize;
@@ -30,8 +32,8 @@ pub(crate) struct ClusterCache {
     pods: HashMap<Arc<str>, PlacedPod>,
     classes: HashMap<ClassKey, PodClass>,
     classes_by_namespace: HashMap<String, HashSet<ClassKey>>,
-    classes_with_affinity: HashSet<ClassKey>,
-    classes_with_anti_affinity: HashSet<ClassKey>,
+    with_affinity: AffinityGroups,
+    with_anti_affinity: AffinityGroups,
     /// The number of nodes that have an image, by name.
     image_nodes: HashMap<String, i64>,
     /// The labels of namespaces.
@@ -55,6 +57,41 @@ struct PlacedPod {
 pub(crate) struct PodClass {
     pub traits: Arc<PodTraits>,
     pub nodes: HashMap<NodeId, PodCount>,
+}
+
+/// The classes whose pods have the same constraints, so that each constraint is considered once.
+#[derive(Debug)]
+struct AffinityGroup {
+    constraints: Interned<Constraints>,
+    classes: HashSet<ClassKey>,
+}
+
+#[derive(Debug, Default)]
+struct AffinityGroups {
+    /// By the address of the constraints.
+    groups: HashMap<usize, AffinityGroup>,
+    /// The number of terms of all groups.
+    terms: usize,
+}
+
+impl AffinityGroups {
+    fn add(&mut self, key: ClassKey, constraints: &Interned<Constraints>) {
+        let group = self.groups.entry(constraints.address()).or_insert_with(|| {
+            self.terms += constraints.number_of_terms();
+            AffinityGroup { constraints: constraints.clone(), classes: HashSet::new() }
+        });
+        group.classes.insert(key);
+    }
+
+    fn remove(&mut self, key: ClassKey, constraints: &Interned<Constraints>) {
+        let address = constraints.address();
+        let Some(group) = self.groups.get_mut(&address) else { return };
+        group.classes.remove(&key);
+        if group.classes.is_empty() {
+            self.groups.remove(&address);
+            self.terms -= constraints.number_of_terms();
+        }
+    }
 }
 
 /// A number of pods.
@@ -199,9 +236,28 @@ impl ClusterCache {
     /// Adds a pod that is bound to a node, changes it, or confirms an assumed one. Returns the
     /// previous state.
     pub(crate) fn set_pod(&mut self, info: Arc<PodInfo>, node: &str) -> Option<RemovedPod> {
+        if let Some(old) = self.replace_pod(&info, node) {
+            return Some(old);
+        }
         let removed = self.remove_pod(&info.uid);
         self.place(info, node, false);
         removed
+    }
+
+    /// Replaces a pod that uses the same as before. Nothing is counted again: it may use many ports.
+    fn replace_pod(&mut self, info: &Arc<PodInfo>, node: &str) -> Option<RemovedPod> {
+        let placed = self.pods.get_mut(&info.uid)?;
+        let known = &mut self.nodes[placed.node];
+        let uses_the_same = Arc::ptr_eq(&placed.info.traits, &info.traits)
+            && placed.info.is_deleting == info.is_deleting
+            && known.name() == node;
+        if !uses_the_same {
+            return None;
+        }
+        known.replace_pod(info);
+        placed.is_assumed = false;
+        let old = std::mem::replace(&mut placed.info, Arc::clone(info));
+        Some(RemovedPod { info: old, node: placed.node })
     }
 
     /// Counts a pod that is about to be bound.
@@ -261,18 +317,18 @@ impl ClusterCache {
         } else {
             self.classes_by_namespace.insert(traits.namespace.clone(), HashSet::from([key]));
         }
-        if traits.has_affinity() {
-            self.classes_with_affinity.insert(key);
+        if traits.constraints.number_of_terms() > 0 {
+            self.with_affinity.add(key, &traits.constraints);
         }
-        if !traits.anti_affinity.is_empty() {
-            self.classes_with_anti_affinity.insert(key);
+        if !traits.constraints.anti_affinity.is_empty() {
+            self.with_anti_affinity.add(key, &traits.constraints);
         }
     }
 
     fn remove_class(&mut self, key: ClassKey) {
         let Some(class) = self.classes.remove(&key) else { return };
-        self.classes_with_affinity.remove(&key);
-        self.classes_with_anti_affinity.remove(&key);
+        self.with_affinity.remove(key, &class.traits.constraints);
+        self.with_anti_affinity.remove(key, &class.traits.constraints);
         if let Some(known) = self.classes_by_namespace.get_mut(&class.traits.namespace) {
             known.remove(&key);
             if known.is_empty() {
@@ -292,14 +348,38 @@ impl ClusterCache {
         keys.filter_map(|key| self.classes.get(key))
     }
 
-    /// The classes whose pods have terms of affinity or anti-affinity.
-    pub(crate) fn classes_with_affinity(&self) -> impl Iterator<Item = &PodClass> {
-        self.classes_with_affinity.iter().filter_map(|key| self.classes.get(key))
+    /// The constraints that have terms of affinity or anti-affinity, with the classes of their pods.
+    pub(crate) fn groups_with_affinity(
+        &self,
+    ) -> impl Iterator<Item = (&Constraints, impl Iterator<Item = &PodClass> + Clone)> {
+        self.groups(&self.with_affinity)
     }
 
-    /// The classes whose pods require anti-affinity.
-    pub(crate) fn classes_with_anti_affinity(&self) -> impl Iterator<Item = &PodClass> {
-        self.classes_with_anti_affinity.iter().filter_map(|key| self.classes.get(key))
+    /// The constraints that require anti-affinity, with the classes of their pods.
+    pub(crate) fn groups_with_anti_affinity(
+        &self,
+    ) -> impl Iterator<Item = (&Constraints, impl Iterator<Item = &PodClass> + Clone)> {
+        self.groups(&self.with_anti_affinity)
+    }
+
+    fn groups<'a>(
+        &'a self,
+        groups: &'a AffinityGroups,
+    ) -> impl Iterator<Item = (&'a Constraints, impl Iterator<Item = &'a PodClass> + Clone)> {
+        groups.groups.values().map(|group| {
+            let classes = group.classes.iter().filter_map(|key| self.classes.get(key));
+            (&*group.constraints, classes)
+        })
+    }
+
+    /// The number of terms of the pods on nodes that a decision considers.
+    pub(crate) fn number_of_terms(&self) -> usize {
+        self.with_affinity.terms
+    }
+
+    /// The number of classes of pods.
+    pub(crate) fn number_of_classes(&self) -> usize {
+        self.classes.len()
     }
 
     /// The labels of a namespace.
@@ -325,7 +405,10 @@ impl ClusterCache {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{node, pod};
+    use serde_json::json;
+
+    use super::super::testing::{node, observe, pod};
+    use super::super::trait_interner::TraitInterner;
     use super::*;
 
     #[test]
@@ -342,6 +425,50 @@ mod tests {
         assert!(cache.forget_pod("p").is_some());
         assert_eq!(cache.node(id).requested.milli_cpu, 0);
         assert_eq!(cache.classes().count(), 0);
+    }
+
+    #[test]
+    fn a_confirmed_pod_is_replaced_by_its_present_state() {
+        let mut cache = ClusterCache::default();
+        let (id, _) = cache.set_node(node("a", "cpu=4"));
+        let info = Arc::new(pod("p", "cpu=1"));
+        cache.assume_pod(Arc::clone(&info), "a");
+        let confirmed = Arc::new(PodInfo { priority: 7, ..PodInfo::clone(&info) });
+        let old = cache.set_pod(Arc::clone(&confirmed), "a").unwrap();
+        assert!(Arc::ptr_eq(&old.info, &info) && !cache.is_assumed("p"));
+        assert_eq!(cache.node(id).pods.iter().map(|it| it.priority).collect::<Vec<_>>(), [7]);
+        let deleting = Arc::new(PodInfo { is_deleting: true, ..PodInfo::clone(&info) });
+        cache.set_pod(deleting, "a");
+        let counts: Vec<_> = cache.classes().flat_map(|class| class.nodes.values()).collect();
+        assert_eq!((counts[0].all, counts[0].active), (1, 0));
+        cache.set_pod(info, "b");
+        assert!(cache.node(id).pods.is_empty());
+    }
+
+    #[test]
+    fn equal_constraints_are_considered_once_as_long_as_they_have_a_pod() {
+        let mut interner = TraitInterner::default();
+        let mut info = |name: &str| {
+            let spec = json!({"affinity": {"podAntiAffinity":
+                {"requiredDuringSchedulingIgnoredDuringExecution":
+                    [{"topologyKey": "a"}, {"topologyKey": "b"}, {"topologyKey": "c"}]}}});
+            let mut info = observe(name, &json!({"labels": {"pod-index": name}}), &spec);
+            info.traits = interner.intern(info.traits);
+            Arc::new(info)
+        };
+        let mut cache = ClusterCache::default();
+        for name in ["0", "1", "2"] {
+            cache.set_pod(info(name), "a");
+        }
+        let classes: Vec<_> =
+            cache.groups_with_anti_affinity().map(|(_, classes)| classes.count()).collect();
+        assert_eq!((classes, cache.number_of_terms()), (vec![3], 3));
+        for name in ["0", "1"] {
+            cache.remove_pod(name);
+        }
+        assert_eq!((cache.groups_with_affinity().count(), cache.number_of_terms()), (1, 3));
+        cache.remove_pod("2");
+        assert_eq!((cache.groups_with_affinity().count(), cache.number_of_terms()), (0, 0));
     }
 
     #[test]

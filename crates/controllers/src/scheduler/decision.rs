@@ -9,7 +9,7 @@ use super::filter::{CycleState, named_nodes};
 use super::listers::Listers;
 use super::node_info::NodeInfo;
 use super::nominator::Nominator;
-use super::pod_info::PodInfo;
+use super::pod_info::{PodInfo, PodTraits};
 use super::preemption::{Outcome, Preemption};
 use super::rejection::{Diagnosis, Plugin, Plugins, Rejection};
 use super::score::score;
@@ -21,8 +21,10 @@ const MIN_FEASIBLE_NODES: usize = 100;
 /// The smallest part of the nodes that are searched for, in percent.
 const MIN_FEASIBLE_PERCENTAGE: usize = 5;
 
-/// The number of terms of a pod times the number of nodes above which a decision is long.
+/// The number of comparisons above which a decision is long.
 const LONG_DECISION: usize = 20_000;
+/// The number of conditions on one node that take as long as one term about other pods.
+const CONDITIONS_PER_TERM: usize = 16;
 
 /// See the [module documentation](self).
 #[derive(Debug)]
@@ -68,7 +70,18 @@ pub(crate) struct DecisionContext<'a> {
 impl DecisionContext<'_> {
     /// Whether the decision about a pod takes so long that other tasks must not wait for it.
     pub(crate) fn is_long(&self, pod: &PodInfo) -> bool {
-        pod.traits.number_of_terms() * self.cache.node_order().len() > LONG_DECISION
+        self.work(&pod.traits) > LONG_DECISION
+    }
+
+    /// About the number of comparisons: of the pod's ports, terms and conditions with each node, of its
+    /// terms with the pods of each template, and of the terms of pods that exist with the pod.
+    fn work(&self, pod: &PodTraits) -> usize {
+        let constraints = &pod.constraints;
+        let terms = constraints.number_of_terms() + constraints.spread.len();
+        let on_node = terms + pod.host_ports.len() + constraints.conditions / CONDITIONS_PER_TERM;
+        let on_nodes = on_node.saturating_mul(self.cache.node_order().len());
+        let with_pods = terms.saturating_mul(self.cache.number_of_classes());
+        on_nodes.saturating_add(with_pods).saturating_add(self.cache.number_of_terms())
     }
 
     /// Decides about a pod. The search for nodes begins at `start` in their order, and moves it on.
@@ -223,7 +236,8 @@ fn feasible_nodes_to_find(total: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scheduler::testing::{cluster, pod, pod_json, prioritized};
+    use crate::scheduler::testing::{cluster, observe, pod, pod_json, prioritized};
+    use serde_json::{Value, json};
 
     fn decide(cache: &ClusterCache, nominator: &Nominator, pod: &PodInfo) -> String {
         let listers = Listers::empty();
@@ -247,6 +261,50 @@ mod tests {
         for (total, expected) in cases {
             assert_eq!(feasible_nodes_to_find(total), expected, "{total}");
         }
+    }
+
+    /// The work of a decision about a pod with this spec.
+    fn work(cache: &ClusterCache, spec: &Value) -> usize {
+        let listers = Listers::empty();
+        let (assumed, entropy) = (AssumedVolumes::default(), Entropy::seeded(1));
+        let nominator = &Nominator::default();
+        let cx = DecisionContext {
+            cache,
+            listers: &listers,
+            nominator,
+            assumed: &assumed,
+            entropy: &entropy,
+        };
+        let pod = observe("p", &json!({}), spec);
+        assert_eq!(cx.is_long(&pod), cx.work(&pod.traits) > LONG_DECISION);
+        cx.work(&pod.traits)
+    }
+
+    fn anti_affinity(terms: usize) -> Value {
+        let term = |index| json!({"topologyKey": format!("{index}"), "labelSelector": {}});
+        let terms: Vec<_> = (0..terms).map(term).collect();
+        json!({"affinity": {"podAntiAffinity":
+            {"requiredDuringSchedulingIgnoredDuringExecution": terms}}})
+    }
+
+    #[test]
+    fn ports_and_terms_of_the_pod_and_of_others_make_a_decision_long() {
+        let mut cache = cluster("a; b", &[]);
+        let port = |index: i32| json!({"hostPort": index});
+        let ports =
+            |count| json!({"containers": [{"ports": (1..=count).map(port).collect::<Vec<_>>()}]});
+        assert_eq!(work(&cache, &json!({})), 0);
+        assert_eq!(work(&cache, &ports(10_001)), 20_002);
+        assert_eq!(work(&cache, &anti_affinity(160)), 2 * (160 + 160 / 16));
+        let usual =
+            json!({"tolerations": [{"key": "a"}, {"key": "b"}], "nodeSelector": {"a": "b"}});
+        assert_eq!(work(&cache, &usual), 0);
+        for (index, name) in ["x", "y"].into_iter().enumerate() {
+            let info = observe(name, &json!({}), &anti_affinity(100 + index));
+            cache.set_pod(Arc::new(info), "a");
+        }
+        assert_eq!(work(&cache, &json!({})), 201);
+        assert_eq!(work(&cache, &anti_affinity(1)), 2 + 2 + 201);
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub(crate) mod pod_topology_spread;
 pub(crate) mod volumes;
 
 use super::cluster_cache::ClusterCache;
+use super::constraints::MAX_CONDITIONS;
 use super::listers::Listers;
 use super::node_info::NodeInfo;
 use super::pod_info::PodInfo;
@@ -36,6 +37,15 @@ impl CycleState {
         if pod.traits.has_resource_claims {
             let why = "resource claims are not allocated by this scheduler";
             return Err(Rejection::unresolvable(Plugin::DynamicResources, why));
+        }
+        let constraints = &pod.traits.constraints;
+        if constraints.are_too_many() {
+            let why = format!(
+                "the affinity, node selector, tolerations and topology spread constraints of the pod \
+                 have {} conditions, and this scheduler considers at most {MAX_CONDITIONS}",
+                constraints.conditions
+            );
+            return Err(Rejection::unresolvable(Plugin::TooManyConditions, why));
         }
         Ok(Self {
             volumes: VolumeState::prepare(cache, listers, assumed, pod)?,
@@ -84,7 +94,7 @@ impl CycleState {
 ///
 /// Upstream: `nodeaffinity/node_affinity.go` `PreFilter`
 pub(crate) fn named_nodes(pod: &PodInfo) -> Result<Option<Vec<&str>>, Rejection> {
-    let Some(required) = &pod.traits.required_nodes else { return Ok(None) };
+    let Some(required) = &pod.traits.constraints.required_nodes else { return Ok(None) };
     let mut names = Vec::new();
     for term in &required.node_selector_terms {
         match term.node_names() {
@@ -101,4 +111,29 @@ pub(crate) fn named_nodes(pod: &PodInfo) -> Result<Option<Vec<&str>>, Rejection>
     names.sort_unstable();
     names.dedup();
     Ok(Some(names))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::scheduler::testing::{cluster, observe, reasons};
+
+    #[test]
+    fn a_pod_with_too_many_conditions_fits_on_no_node_and_is_told_the_limit() {
+        let cache = cluster("a; b", &[]);
+        let pod = |count: usize| {
+            let tolerations: Vec<_> =
+                (0..count).map(|index| json!({"key": format!("{index}")})).collect();
+            observe("p", &json!({}), &json!({"tolerations": tolerations}))
+        };
+        assert_eq!(reasons(&cache, &pod(1_000)), ["fits", "fits"]);
+        let too_many = pod(1_001);
+        assert!(too_many.traits.constraints.tolerations.is_empty());
+        assert_eq!(
+            reasons(&cache, &too_many),
+            ["all: the affinity, node selector, tolerations and topology spread constraints of the \
+              pod have 1001 conditions, and this scheduler considers at most 1000"; 2]
+        );
+    }
 }

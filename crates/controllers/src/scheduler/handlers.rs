@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch};
 
 use super::metrics::SchedulerMetrics;
+use super::pod_info::ObservedPod;
 use super::pod_wire::PodWire;
 use super::state::SchedulerState;
 use keel::Clock;
@@ -108,7 +109,9 @@ impl Handler {
             }
             Observe::Pods => {
                 if let Some(wire) = decode::<PodWire>(item) {
-                    self.shared.lock().set_pod(item, wire, now);
+                    // A large pod is read before the state is locked.
+                    let pod = ObservedPod::of(item, wire);
+                    self.shared.lock().set_pod(pod, now);
                 }
             }
             Observe::Namespaces => {

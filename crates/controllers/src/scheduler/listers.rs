@@ -9,6 +9,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde::Deserialize;
 
+use super::label_set::LabelSet;
 use super::pod_info::PodTraits;
 use super::resources::ResourceList;
 use super::selectors::Selector;
@@ -164,7 +165,7 @@ struct ReplicationControllerView {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 struct ReplicationControllerSpec {
-    selector: BTreeMap<String, String>,
+    selector: LabelSet,
 }
 
 impl Listers {

@@ -1,11 +1,12 @@
 //! [`NodeInfo`]: a node with the pods that are bound to it, and the sums of what they use.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::pod_info::{HostPort, PodInfo};
+use super::host_ports::{HostPort, UsedPorts};
+use super::pod_info::PodInfo;
 use super::resources::{ResourceList, Resources};
 use crate::taints::Taint;
 use machinery::node_matching::NodeLabels;
@@ -147,8 +148,7 @@ pub(crate) struct NodeInfo {
     /// Cpu and memory as scores count them.
     pub non_zero_requested: (i64, i64),
     pub pods: Vec<Arc<PodInfo>>,
-    /// The number of pods that use each port.
-    ports: HashMap<HostPort, usize>,
+    ports: UsedPorts,
 }
 
 impl NodeInfo {
@@ -177,9 +177,7 @@ impl NodeInfo {
     /// Adds a pod to the sums.
     pub(crate) fn add_pod(&mut self, pod: Arc<PodInfo>) {
         self.add_requests(&pod);
-        for port in &pod.traits.host_ports {
-            *self.ports.entry(port.clone()).or_default() += 1;
-        }
+        self.ports.add(&pod.traits.host_ports);
         self.pods.push(pod);
     }
 
@@ -204,24 +202,25 @@ impl NodeInfo {
         self.non_zero_requested = (sum.0 - removed.0, sum.1 - removed.1);
     }
 
+    /// Replaces a pod that is counted by its present state, in which it uses the same.
+    pub(crate) fn replace_pod(&mut self, pod: &Arc<PodInfo>) {
+        // The last pods are those that are being bound.
+        if let Some(known) = self.pods.iter_mut().rfind(|known| known.uid == pod.uid) {
+            *known = Arc::clone(pod);
+        }
+    }
+
     /// Removes a pod from the sums. Returns false if it is not there.
     pub(crate) fn remove_pod(&mut self, uid: &str) -> bool {
         let Some(index) = self.pods.iter().position(|pod| *pod.uid == *uid) else { return false };
         let pod = self.pods.swap_remove(index);
         self.subtract_requests(&pod);
-        for port in &pod.traits.host_ports {
-            if let Some(users) = self.ports.get_mut(port) {
-                *users -= 1;
-                if *users == 0 {
-                    self.ports.remove(port);
-                }
-            }
-        }
+        self.ports.remove(&pod.traits.host_ports);
         true
     }
 
     /// Whether one of the ports is used on the node.
     pub(crate) fn uses_any_port(&self, ports: &[HostPort]) -> bool {
-        ports.iter().any(|port| self.ports.keys().any(|used| used.conflicts_with(port)))
+        self.ports.conflict_with(ports)
     }
 }

@@ -1,10 +1,9 @@
 //! [`PodWire`]: the fields of a pod's JSON that the scheduler reads.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 
+use super::label_set::LabelSet;
 use super::resources::ResourceList;
 use super::selectors::{PreferredNodes, Selector};
 use crate::metadata::OwnerReference;
@@ -24,7 +23,7 @@ pub(crate) struct PodWire {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct MetadataWire {
     pub name: String,
-    pub labels: BTreeMap<String, String>,
+    pub labels: LabelSet,
     pub deletion_timestamp: Option<Time>,
     pub owner_references: Vec<OwnerReference>,
 }
@@ -37,7 +36,7 @@ pub(crate) struct SpecWire {
     pub priority: i32,
     pub preemption_policy: String,
     pub scheduling_gates: Vec<serde::de::IgnoredAny>,
-    pub node_selector: BTreeMap<String, String>,
+    pub node_selector: LabelSet,
     pub affinity: AffinityWire,
     pub tolerations: Vec<Toleration>,
     pub topology_spread_constraints: Vec<SpreadWire>,

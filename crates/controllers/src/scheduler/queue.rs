@@ -7,7 +7,8 @@
 //!          └─────────────────┘ an event that may help, or five minutes
 //! ```
 //!
-//! Pods leave by priority and then by arrival. While no pod is active, those in backoff are popped
+//! Pods leave by priority; within one priority [the namespaces take turns](super::active_pods), and the
+//! pods of a namespace leave by arrival. While no pod is active, those in backoff are popped
 //! early, as in Kubernetes since 1.33: an event has made them ready, so an attempt is worthwhile.
 //! Pods whose binding failed wait for the whole backoff.
 //!
@@ -18,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::active_pods::{ActiveKey, ActivePods};
 use super::pod_info::PodInfo;
 use super::rejection::Plugins;
 use keel::Timestamp;
@@ -52,11 +54,10 @@ impl QueuedPod {
     }
 }
 
-type ActiveKey = (Reverse<i32>, u64);
 /// Backoffs end at whole seconds, so that priorities decide between pods that failed together.
 type TimeKey = (Timestamp, Reverse<i32>, u64);
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 enum Place {
     Active(ActiveKey),
     Backoff(TimeKey),
@@ -67,7 +68,7 @@ enum Place {
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
 pub(crate) struct SchedulingQueue {
-    active: BTreeMap<ActiveKey, QueuedPod>,
+    active: ActivePods,
     backoff: BTreeMap<TimeKey, QueuedPod>,
     error_backoff: BTreeMap<TimeKey, QueuedPod>,
     unschedulable: HashMap<Arc<str>, QueuedPod>,
@@ -121,8 +122,7 @@ impl SchedulingQueue {
     /// The next pod to decide about.
     pub(crate) fn pop(&mut self, now: Timestamp) -> Option<QueuedPod> {
         self.move_due(now);
-        let next = self.active.pop_first().map(|(_, pod)| pod);
-        let mut pod = next.or_else(|| self.backoff.pop_first().map(|(_, pod)| pod))?;
+        let mut pod = self.active.pop().or_else(|| self.backoff.pop_first().map(|(_, pod)| pod))?;
         self.places.remove(&pod.info.uid);
         pod.attempts += 1;
         pod.since = now;
@@ -214,9 +214,9 @@ impl SchedulingQueue {
     }
 
     fn activate(&mut self, pod: QueuedPod) {
-        let key = (Reverse(pod.info.priority), self.arrival());
-        self.places.insert(Arc::clone(&pod.info.uid), Place::Active(key));
-        self.active.insert(key, pod);
+        let (uid, arrival) = (Arc::clone(&pod.info.uid), self.arrival());
+        let key = self.active.insert(arrival, pod);
+        self.places.insert(uid, Place::Active(key));
     }
 
     fn arrival(&mut self) -> u64 {
@@ -236,7 +236,9 @@ impl SchedulingQueue {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{pod, prioritized};
+    use serde_json::json;
+
+    use super::super::testing::{observe, pod, prioritized};
     use super::*;
 
     fn at(seconds: i64) -> Timestamp {
@@ -273,6 +275,22 @@ mod tests {
         }
         let order: Vec<_> = std::iter::from_fn(|| pop(&mut queue, 0)).collect();
         assert_eq!(order, ["first", "second", "low"]);
+    }
+
+    #[test]
+    fn the_pods_of_one_namespace_do_not_keep_those_of_others_waiting() {
+        let mut queue = SchedulingQueue::default();
+        let pod = |name: &str, namespace: &str| {
+            Arc::new(observe(name, &json!({"namespace": namespace}), &json!({})))
+        };
+        for index in 0..50_000 {
+            queue.add(pod(&format!("many-{index}"), "attacker"), at(0));
+        }
+        for name in ["one", "two"] {
+            queue.add(pod(name, "other"), at(0));
+        }
+        let order: Vec<_> = (0..5).filter_map(|_| pop(&mut queue, 0)).collect();
+        assert_eq!(order, ["many-0", "one", "many-1", "two", "many-2"]);
     }
 
     #[test]

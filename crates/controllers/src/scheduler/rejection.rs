@@ -21,6 +21,8 @@ pub(crate) enum Plugin {
     PodTopologySpread,
     InterPodAffinity,
     DynamicResources,
+    /// Not of Kubernetes: the pod has too many [constraints](super::constraints).
+    TooManyConditions,
 }
 
 /// A set of plugins.

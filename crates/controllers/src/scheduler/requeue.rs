@@ -78,6 +78,9 @@ impl ClusterEvents {
         if by.is_empty() {
             return true;
         }
+        if by.contains(Plugin::TooManyConditions) {
+            return false;
+        }
         let is_spread = by.contains(Plugin::PodTopologySpread);
         let is_affine = by.contains(Plugin::InterPodAffinity);
         let mut changed = self.changed_nodes.iter().map(|id| cache.node(*id));
@@ -101,12 +104,14 @@ impl ClusterEvents {
         self.removed.values().any(|other| {
             is_spread && other.namespace == traits.namespace
                 || is_affine
-                    && (!traits.anti_affinity.is_empty() || !other.anti_affinity.is_empty())
+                    && (!traits.constraints.anti_affinity.is_empty()
+                        || !other.constraints.anti_affinity.is_empty())
                 || by.contains(Plugin::VolumeRestrictions) && shares_claim(traits, other)
         }) || self.assigned.values().any(|other| {
             let labels = cache.namespace_labels(&other.namespace);
             is_spread && other.namespace == traits.namespace
-                || is_affine && traits.affinity.iter().any(|term| term.matches(other, labels))
+                || is_affine
+                    && traits.constraints.affinity.iter().any(|term| term.matches(other, labels))
         })
     }
 }
@@ -150,6 +155,12 @@ mod tests {
         assert!(!may_help(&events, BIG, Plugin::NodeResourcesFit));
         assert!(!may_help(&events, "{}", Plugin::TaintToleration));
         assert!(may_help(&events, "{}", Plugin::PodTopologySpread));
+    }
+
+    #[test]
+    fn nothing_helps_a_pod_with_too_many_conditions() {
+        let events = ClusterEvents { changed_nodes: [0].into(), ..ClusterEvents::default() };
+        assert!(!may_help(&events, "{}", Plugin::TooManyConditions));
     }
 
     #[test]

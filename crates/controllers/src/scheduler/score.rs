@@ -46,7 +46,11 @@ fn taint_toleration(cache: &ClusterCache, pod: &PodTraits, nodes: &[NodeId]) -> 
     let count = |id: &NodeId| {
         let taints = cache.node(*id).object.taints.iter().filter(|taint| taint.effect == effect);
         let intolerable = taints.filter(|taint| {
-            !pod.tolerations.iter().filter(is_soft).any(|toleration| toleration.tolerates(taint))
+            !pod.constraints
+                .tolerations
+                .iter()
+                .filter(is_soft)
+                .any(|toleration| toleration.tolerates(taint))
         });
         i64::try_from(intolerable.count()).unwrap_or(i64::MAX)
     };
@@ -60,12 +64,13 @@ fn taint_toleration(cache: &ClusterCache, pod: &PodTraits, nodes: &[NodeId]) -> 
 
 /// Prefers nodes that the preferred node affinity selects.
 fn node_affinity(cache: &ClusterCache, pod: &PodTraits, nodes: &[NodeId]) -> Option<Vec<i64>> {
-    if pod.preferred_nodes.is_empty() {
+    if pod.constraints.preferred_nodes.is_empty() {
         return None;
     }
     let sum = |id: &NodeId| {
         let node = &*cache.node(*id).object;
-        let terms = pod.preferred_nodes.iter().filter(|term| term.preference.matches(node));
+        let terms =
+            pod.constraints.preferred_nodes.iter().filter(|term| term.preference.matches(node));
         terms.map(|term| term.weight).sum()
     };
     let mut scores: Vec<i64> = nodes.iter().map(sum).collect();

@@ -1,24 +1,23 @@
 //! Selectors of labels, and preferences of nodes, as they are in a pod. Those of nodes are in
 //! [`node_matching`](machinery::node_matching).
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 
+use super::label_set::{LabelSet, Labels};
 use machinery::node_matching::{NodeSelectorTerm, Requirement};
 
 /// A `metav1.LabelSelector`. An empty one selects everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Selector {
-    pub match_labels: BTreeMap<String, String>,
-    pub match_expressions: Vec<Requirement>,
+    pub match_labels: LabelSet,
+    pub match_expressions: Box<[Requirement]>,
 }
 
 impl Selector {
     /// A selector of all these labels.
-    pub(crate) fn of_labels(match_labels: BTreeMap<String, String>) -> Self {
-        Self { match_labels, match_expressions: Vec::new() }
+    pub(crate) fn of_labels(match_labels: LabelSet) -> Self {
+        Self { match_labels, match_expressions: Box::default() }
     }
 
     /// Whether it has no condition.
@@ -27,12 +26,9 @@ impl Selector {
     }
 
     /// Whether it selects an object with these labels.
-    pub(crate) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
-            && self
-                .match_expressions
-                .iter()
-                .all(|known| known.matches(labels.get(&known.key).map(String::as_str)))
+    pub(crate) fn matches(&self, labels: &impl Labels) -> bool {
+        self.match_labels.iter().all(|(key, value)| labels.value_of(key) == Some(value))
+            && self.match_expressions.iter().all(|known| known.matches(labels.value_of(&known.key)))
     }
 }
 

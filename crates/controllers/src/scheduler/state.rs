@@ -11,12 +11,11 @@ use super::filter::volumes::{AssumedVolumes, VolumePlan};
 use super::listers::Listers;
 use super::node_info::{NodeObject, NodeWire};
 use super::nominator::Nominator;
-use super::pod_info::{ObservedPod, PodInfo, TraitInterner};
-use super::pod_wire::PodWire;
+use super::pod_info::{ObservedPod, PodInfo};
 use super::queue::{QueuedPod, SchedulingQueue};
 use super::requeue::ClusterEvents;
+use super::trait_interner::TraitInterner;
 use keel::{Entropy, Timestamp};
-use runtime::informer::Item;
 
 /// See the [module documentation](self).
 pub(crate) struct SchedulerState {
@@ -74,22 +73,23 @@ impl SchedulerState {
         ]
     }
 
-    /// Reads a pod from the cache of the informer.
-    pub(crate) fn observe(&mut self, item: &Item, wire: PodWire) -> ObservedPod {
-        self.interner.observe_wire(item, wire)
+    /// Shares the traits of a pod that is kept.
+    fn interned(&mut self, info: PodInfo) -> Arc<PodInfo> {
+        let traits = self.interner.intern(info.traits);
+        Arc::new(PodInfo { traits, ..info })
     }
 
     /// The state of a pod in the cache of the informer.
-    pub(crate) fn set_pod(&mut self, item: &Item, wire: PodWire, now: Timestamp) {
-        let ObservedPod { info, node, is_finished, is_ours, is_gated } = self.observe(item, wire);
+    pub(crate) fn set_pod(&mut self, pod: ObservedPod, now: Timestamp) {
+        let ObservedPod { info, node, is_finished, is_ours, is_gated } = pod;
         if is_finished {
             return self.remove_pod(&info.uid);
         }
-        let info = Arc::new(info);
         self.gated.remove(&info.uid);
         if !node.is_empty() {
             self.queue.remove(&info.uid);
             self.nominator.remove(&info.uid);
+            let info = self.interned(info);
             return self.set_bound_pod(&info, &node);
         }
         if is_ours && is_gated && !info.is_deleting {
@@ -104,6 +104,7 @@ impl SchedulerState {
         if self.cache.is_assumed(&info.uid) {
             return;
         }
+        let info = self.interned(info);
         match &info.nominated_node {
             Some(node) if self.nominator.node_of(&info.uid).is_none() => {
                 self.nominator.nominate(&info, node);
@@ -179,22 +180,33 @@ impl SchedulerState {
             return Step::Wait(self.queue.next_time());
         };
         self.cache.refresh_order();
-        let cx = DecisionContext {
+        let is_long = self.context().is_long(&pod.info);
+        let decision = if is_long {
+            self.is_deciding_long.store(true, Ordering::Relaxed);
+            let decision = keel::blocking(|| self.decide(&mut pod));
+            self.is_deciding_long.store(false, Ordering::Relaxed);
+            decision
+        } else {
+            self.decide(&mut pod)
+        };
+        Step::Execute { pod, decision }
+    }
+
+    fn context(&self) -> DecisionContext<'_> {
+        DecisionContext {
             cache: &self.cache,
             listers: &self.listers,
             nominator: &self.nominator,
             assumed: &self.assumed_volumes,
             entropy: &self.entropy,
-        };
-        let next_start = &mut self.next_start;
-        let decision = if cx.is_long(&pod.info) {
-            self.is_deciding_long.store(true, Ordering::Relaxed);
-            let decision = keel::blocking(|| cx.decide(&pod.info, next_start));
-            self.is_deciding_long.store(false, Ordering::Relaxed);
-            decision
-        } else {
-            cx.decide(&pod.info, next_start)
-        };
+        }
+    }
+
+    /// Decides about a pod, and counts the result as if it were executed.
+    fn decide(&mut self, pod: &mut QueuedPod) -> Decision {
+        let mut next_start = self.next_start;
+        let decision = self.context().decide(&pod.info, &mut next_start);
+        self.next_start = next_start;
         match &decision {
             Decision::Bind { node, volumes } => {
                 self.cache.assume_pod(Arc::clone(&pod.info), node);
@@ -211,7 +223,7 @@ impl SchedulerState {
                 self.queue.add_unschedulable(pod.clone());
             }
         }
-        Step::Execute { pod, decision }
+        decision
     }
 
     /// The volumes of a pod are bound, or will not be.
@@ -238,7 +250,7 @@ impl SchedulerState {
             && !present.info.is_deleting
             && present.info.uid == pod.info.uid;
         if is_waiting {
-            let info = Arc::new(present.info);
+            let info = self.interned(present.info);
             self.queue.add_after_error(QueuedPod { info, ..pod.clone() }, now);
         }
     }

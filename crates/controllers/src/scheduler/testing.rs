@@ -10,7 +10,7 @@ use super::filter::CycleState;
 use super::filter::volumes::AssumedVolumes;
 use super::listers::Listers;
 use super::node_info::NodeObject;
-use super::pod_info::{PodInfo, TraitInterner};
+use super::pod_info::{ObservedPod, PodInfo};
 use super::resources::{ResourceList, Resources};
 use crate::taints::Taint;
 use runtime::informer::Item;
@@ -70,7 +70,7 @@ pub(crate) fn observe(name: &str, meta: &Value, spec: &Value) -> PodInfo {
         "spec": spec,
     });
     let item = Item::parse(json.to_string().into_bytes()).unwrap();
-    TraitInterner::default().observe(&item).unwrap().info
+    ObservedPod::of(&item, item.decode().unwrap()).info
 }
 
 /// A cluster of nodes such as `a zone=1 taint=k:NoSchedule; b`, each with 4 cpus and 8 Gi, and pods:

@@ -359,3 +359,22 @@ async fn a_pod_with_resource_claims_waits_and_says_why() {
     refused(&plane, "p", why).await;
     plane.stop().await;
 }
+
+#[tokio::test]
+async fn a_pod_with_thousands_of_constraints_is_not_scheduled_and_is_told_the_limit() {
+    let plane = plane().await;
+    add_node(&plane, "a", "4", json!({})).await;
+    let tolerations = |count: usize| {
+        let toleration = |index| json!({"key": format!("k{index}"), "operator": "Exists"});
+        json!({"tolerations": (0..count).map(toleration).collect::<Vec<_>>()})
+    };
+    add_pod(&plane, "many", "1", tolerations(2_000)).await;
+    add_pod(&plane, "usual", "1", tolerations(20)).await;
+    let why = "0/1 nodes are available: the affinity, node selector, tolerations and topology spread \
+               constraints of the pod have 2002 conditions, and this scheduler considers at most 1000.";
+    refused(&plane, "many", why).await;
+    let event = event(&plane, "many", "FailedScheduling").await;
+    assert!(event["message"].as_str().unwrap().starts_with(why), "{event}");
+    assert_eq!(bound(&plane, "usual").await, "a");
+    plane.stop().await;
+}

@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::scheduler::cluster_cache::{ClusterCache, PodClass};
+use crate::scheduler::constraints::AffinityTerm;
 use crate::scheduler::node_info::NodeInfo;
-use crate::scheduler::pod_info::{AffinityTerm, PodInfo, PodTraits};
+use crate::scheduler::pod_info::{PodInfo, PodTraits};
 use crate::scheduler::rejection::{Plugin, Rejection};
 
 /// Counts by topology key and value.
@@ -71,34 +72,34 @@ pub(crate) struct AffinityState {
 impl AffinityState {
     /// `None` if there is no affinity to consider.
     pub(super) fn prepare(cache: &ClusterCache, pod: &PodInfo) -> Option<Self> {
-        let traits = &pod.traits;
+        let (traits, own) = (&pod.traits, &pod.traits.constraints);
         let labels = cache.namespace_labels(&traits.namespace);
         let mut state = Self {
             pod: Arc::clone(traits),
             affinity: TopologyCounts::default(),
             anti_affinity: TopologyCounts::default(),
             existing_anti_affinity: TopologyCounts::default(),
-            selects_itself: matches_all(&traits.affinity, traits, labels),
+            selects_itself: matches_all(&own.affinity, traits, labels),
         };
-        for class in cache.classes_with_anti_affinity() {
-            let terms = class.traits.anti_affinity.iter();
+        for (constraints, classes) in cache.groups_with_anti_affinity() {
+            let terms = constraints.anti_affinity.iter();
             for term in terms.filter(|term| term.matches(traits, labels)) {
                 let counts = &mut state.existing_anti_affinity;
-                add_class(counts, cache, class, &term.topology_key);
+                classes.clone().for_each(|it| add_class(counts, cache, it, &term.topology_key));
             }
         }
-        if traits.affinity.is_empty() && traits.anti_affinity.is_empty() {
+        if own.affinity.is_empty() && own.anti_affinity.is_empty() {
             return (!state.existing_anti_affinity.is_empty()).then_some(state);
         }
-        let terms = traits.affinity.iter().chain(&traits.anti_affinity);
+        let terms = own.affinity.iter().chain(&own.anti_affinity);
         for_each_class(cache, terms, |class| {
             let labels = cache.namespace_labels(&class.traits.namespace);
-            if matches_all(&traits.affinity, &class.traits, labels) {
-                for term in &traits.affinity {
+            if matches_all(&own.affinity, &class.traits, labels) {
+                for term in &own.affinity {
                     add_class(&mut state.affinity, cache, class, &term.topology_key);
                 }
             }
-            let terms = traits.anti_affinity.iter();
+            let terms = own.anti_affinity.iter();
             for term in terms.filter(|term| term.matches(&class.traits, labels)) {
                 add_class(&mut state.anti_affinity, cache, class, &term.topology_key);
             }
@@ -108,12 +109,12 @@ impl AffinityState {
 
     pub(super) fn filter(&self, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
         let plugin = Plugin::InterPodAffinity;
-        let terms = &pod.traits.affinity;
+        let terms = &pod.traits.constraints.affinity;
         if !self.satisfies_affinity(terms, node) {
             let reason = "node(s) didn't match pod affinity rules";
             return Err(Rejection::unresolvable(plugin, reason));
         }
-        let mut terms = pod.traits.anti_affinity.iter();
+        let mut terms = pod.traits.constraints.anti_affinity.iter();
         if terms.any(|term| self.anti_affinity.of_node(node, &term.topology_key) > 0) {
             return Err(Rejection::new(plugin, "node(s) didn't match pod anti-affinity rules"));
         }
@@ -140,18 +141,18 @@ impl AffinityState {
         by: i64,
     ) {
         let own_labels = cache.namespace_labels(&self.pod.namespace);
-        for term in &other.traits.anti_affinity {
+        for term in &other.traits.constraints.anti_affinity {
             if term.matches(&self.pod, own_labels) {
                 self.existing_anti_affinity.add(node, &term.topology_key, by);
             }
         }
         let labels = cache.namespace_labels(&other.traits.namespace);
-        if matches_all(&self.pod.affinity, &other.traits, labels) {
-            for term in &self.pod.affinity {
+        if matches_all(&self.pod.constraints.affinity, &other.traits, labels) {
+            for term in &self.pod.constraints.affinity {
                 self.affinity.add(node, &term.topology_key, by);
             }
         }
-        for term in &self.pod.anti_affinity {
+        for term in &self.pod.constraints.anti_affinity {
             if term.matches(&other.traits, labels) {
                 self.anti_affinity.add(node, &term.topology_key, by);
             }
@@ -184,7 +185,7 @@ pub(crate) fn for_each_class<'a>(
     if terms.clone().any(|term| term.namespace_selector.is_some()) {
         return cache.classes().for_each(visit);
     }
-    let mut namespaces: Vec<&String> = terms.flat_map(|term| &term.namespaces).collect();
+    let mut namespaces: Vec<&Arc<str>> = terms.flat_map(|term| &term.namespaces).collect();
     namespaces.sort_unstable();
     namespaces.dedup();
     for namespace in namespaces {

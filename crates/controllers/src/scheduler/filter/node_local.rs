@@ -42,7 +42,7 @@ fn node_unschedulable(pod: &PodTraits, node: &NodeObject) -> Result<(), Rejectio
         return Ok(());
     }
     let taint = Taint::new(UNSCHEDULABLE_TAINT, "NoSchedule", None);
-    if pod.tolerations.iter().any(|toleration| toleration.tolerates(&taint)) {
+    if pod.constraints.tolerations.iter().any(|toleration| toleration.tolerates(&taint)) {
         return Ok(());
     }
     Err(Rejection::unresolvable(Plugin::NodeUnschedulable, "node(s) were unschedulable"))
@@ -57,7 +57,8 @@ fn taint_toleration(pod: &PodTraits, node: &NodeObject) -> Result<(), Rejection>
 
 /// Whether the pod tolerates the taints of a node that prevent scheduling.
 pub(crate) fn tolerates_taints(pod: &PodTraits, node: &NodeObject) -> bool {
-    untolerated_taint(&node.taints, &pod.tolerations, &["NoSchedule", "NoExecute"]).is_none()
+    untolerated_taint(&node.taints, &pod.constraints.tolerations, &["NoSchedule", "NoExecute"])
+        .is_none()
 }
 
 fn node_affinity(pod: &PodTraits, node: &NodeObject) -> Result<(), Rejection> {
@@ -70,8 +71,8 @@ fn node_affinity(pod: &PodTraits, node: &NodeObject) -> Result<(), Rejection> {
 
 /// Whether the node selector and the required node affinity select the node.
 pub(crate) fn matches_node(pod: &PodTraits, node: &NodeObject) -> bool {
-    pod.node_selector.iter().all(|(key, value)| node.label(key) == Some(value))
-        && pod.required_nodes.as_ref().is_none_or(|selector| selector.matches(node))
+    pod.constraints.node_selector.iter().all(|(key, value)| node.label(key) == Some(value))
+        && pod.constraints.required_nodes.as_ref().is_none_or(|selector| selector.matches(node))
 }
 
 fn node_ports(pod: &PodTraits, node: &NodeInfo) -> Result<(), Rejection> {

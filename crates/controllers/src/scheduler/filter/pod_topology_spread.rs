@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use super::node_local::{matches_node, tolerates_taints};
 use crate::scheduler::cluster_cache::ClusterCache;
+use crate::scheduler::constraints::SpreadConstraint;
 use crate::scheduler::node_info::{NodeInfo, NodeObject};
-use crate::scheduler::pod_info::{PodInfo, PodTraits, SpreadConstraint};
+use crate::scheduler::pod_info::{PodInfo, PodTraits};
 use crate::scheduler::rejection::{Plugin, Rejection};
 
 /// What the filter computes once per decision.
@@ -41,7 +42,7 @@ impl SpreadState {
     /// `None` if the pod has no hard constraint.
     pub(super) fn prepare(cache: &ClusterCache, pod: &PodInfo) -> Option<Self> {
         let traits = &pod.traits;
-        let hard = traits.spread_constraints.iter().filter(|constraint| constraint.is_hard);
+        let hard = traits.constraints.spread.iter().filter(|constraint| constraint.is_hard);
         let mut constraints: Vec<DomainCounts> = hard
             .map(|constraint| DomainCounts {
                 constraint: constraint.clone(),

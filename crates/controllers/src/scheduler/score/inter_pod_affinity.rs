@@ -40,30 +40,31 @@ fn weights(cache: &ClusterCache, pod: &PodTraits) -> TopologyCounts {
             weights.add(cache.node(*node), key, weight * count.all);
         }
     };
-    let preferred = pod.preferred_affinity.iter().chain(&pod.preferred_anti_affinity);
+    let preferred =
+        pod.constraints.preferred_affinity.iter().chain(&pod.constraints.preferred_anti_affinity);
     for_each_class(cache, preferred.map(|(_, term)| term), |class| {
         let labels = cache.namespace_labels(&class.traits.namespace);
-        for (weight, term) in &pod.preferred_affinity {
+        for (weight, term) in &pod.constraints.preferred_affinity {
             if term.matches(&class.traits, labels) {
                 add(class, &term.topology_key, *weight);
             }
         }
-        for (weight, term) in &pod.preferred_anti_affinity {
+        for (weight, term) in &pod.constraints.preferred_anti_affinity {
             if term.matches(&class.traits, labels) {
                 add(class, &term.topology_key, -weight);
             }
         }
     });
     let labels = cache.namespace_labels(&pod.namespace);
-    for class in cache.classes_with_affinity() {
-        let required = class.traits.affinity.iter().map(|term| (HARD_POD_AFFINITY_WEIGHT, term));
-        let preferred = class.traits.preferred_affinity.iter();
+    for (constraints, classes) in cache.groups_with_affinity() {
+        let required = constraints.affinity.iter().map(|term| (HARD_POD_AFFINITY_WEIGHT, term));
+        let preferred = constraints.preferred_affinity.iter();
         let preferred = preferred.map(|(weight, term)| (*weight, term));
-        let avoided = class.traits.preferred_anti_affinity.iter();
+        let avoided = constraints.preferred_anti_affinity.iter();
         let avoided = avoided.map(|(weight, term)| (-weight, term));
         for (weight, term) in required.chain(preferred).chain(avoided) {
             if term.matches(pod, labels) {
-                add(class, &term.topology_key, weight);
+                classes.clone().for_each(|class| add(class, &term.topology_key, weight));
             }
         }
     }

@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::MAX_SCORE;
 use crate::scheduler::cluster_cache::{ClusterCache, NodeId};
+use crate::scheduler::constraints::SpreadConstraint;
 use crate::scheduler::filter::pod_topology_spread::{includes_node, selected_pods};
 use crate::scheduler::listers::Listers;
 use crate::scheduler::node_info::{HOSTNAME, NodeInfo, ZONE};
-use crate::scheduler::pod_info::{PodTraits, SpreadConstraint};
+use crate::scheduler::pod_info::PodTraits;
 use crate::scheduler::selectors::Selector;
 
 /// `None` if no constraint applies.
@@ -20,9 +21,9 @@ pub(super) fn score(
     pod: &PodTraits,
     nodes: &[NodeId],
 ) -> Option<Vec<i64>> {
-    let is_own = !pod.spread_constraints.is_empty();
+    let is_own = !pod.constraints.spread.is_empty();
     let constraints: Vec<SpreadConstraint> = if is_own {
-        pod.spread_constraints.iter().filter(|constraint| !constraint.is_hard).cloned().collect()
+        pod.constraints.spread.iter().filter(|constraint| !constraint.is_hard).cloned().collect()
     } else {
         system_constraints(cache, listers, pod)
     };
@@ -139,11 +140,11 @@ fn system_constraints(
 ) -> Vec<SpreadConstraint> {
     let mut labels = BTreeMap::new();
     for service in cache.services.get(&pod.namespace).into_iter().flat_map(BTreeMap::values) {
-        if service.iter().all(|(key, value)| pod.labels.get(key) == Some(value)) {
+        if service.iter().all(|(key, value)| pod.labels.get(key) == Some(value.as_str())) {
             labels.extend(service.clone());
         }
     }
-    let mut selectors = vec![Selector::of_labels(labels)];
+    let mut selectors = vec![Selector::of_labels(labels.into())];
     selectors.extend(listers.selector_of_controller(pod));
     if selectors.iter().all(Selector::is_empty) {
         return Vec::new();
