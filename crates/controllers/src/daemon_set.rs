@@ -101,6 +101,7 @@ fn start(cx: &ControllerContext) {
         .named(cx.name)
         .owns::<Pod>()
         .owns::<ControllerRevision>()
+        .when(is_not_created())
         .watches::<Pod>(adoption::adopters(sets.indexer()))
         .when(adoption::may_be_adopted(sets.indexer()))
         .watches::<ControllerRevision>(adoption::adopters(sets.indexer()))
@@ -119,6 +120,12 @@ fn all_sets(sets: &Arc<Indexer>) -> Mapper {
 }
 
 /// Accepts changes of labels and taints, but not the frequent ones of a node's status.
+/// Rejects the creation of a revision that a set controls. Upstream: `addHistory`, so that a revision
+/// which somebody else creates is not merged with an equal one at once.
+fn is_not_created() -> Predicate {
+    Predicate::custom(|event| !matches!(event, ObjectEvent::Added { .. }))
+}
+
 fn eligibility_changed() -> Predicate {
     Predicate::custom(|event| match event {
         ObjectEvent::Updated { old, new } => {

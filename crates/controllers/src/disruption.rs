@@ -7,10 +7,14 @@
 //! - A pod that was to be disrupted (condition `DisruptionTarget`) and is not deleted within two
 //!   minutes loses the condition.
 //!
+//! - A budget whose pods keep changing is counted a few times a second, and after the last change.
+//!
 //! Reads budgets, pods and their controllers: from the caches, or the `scale` of any other kind.
 //! Writes the status of budgets, and that condition of pods.
 
+mod count_intervals;
 mod expected_pods;
+mod scale_memory;
 mod stale_condition;
 
 use std::collections::BTreeMap;
@@ -30,6 +34,7 @@ use crate::object_reference::object_reference;
 use crate::pod_view::PodView;
 use crate::selector_index::SelectorIndex;
 use crate::time;
+use count_intervals::{CountIntervals, CountSize};
 use expected_pods::{CountError, ExpectedPods, PodControllers};
 use keel::Clock;
 use machinery::PolicyRule;
@@ -38,6 +43,7 @@ use runtime::conditions::{self, NewCondition};
 use runtime::informer::{Item, ObjectDecodeError, ObjectEvent};
 use runtime::recorder::{EventType, Recorder};
 use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request};
+use scale_memory::Order;
 
 pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "disruption-controller",
@@ -57,6 +63,9 @@ const DELETION_TIMEOUT: Duration = Duration::from_mins(2);
 /// The number of budgets that are reconciled at once: each may wait for the scales of custom kinds.
 const WORKERS: usize = 5;
 
+/// The size of a budget whose selector is read beside the other tasks.
+const LARGE: usize = 16 << 10;
+
 /// What the reconciles of budgets use.
 struct Disruption {
     client: Client,
@@ -65,6 +74,14 @@ struct Disruption {
     budgets: Lister<PodDisruptionBudget>,
     pods: Lister<PodView>,
     controllers: PodControllers,
+    intervals: CountIntervals,
+    order: Order,
+}
+
+/// A budget and its parsed selector.
+struct ReadBudget {
+    budget: PodDisruptionBudget,
+    selector: Result<LabelSelector, String>,
 }
 
 /// The computed part of a status.
@@ -77,19 +94,28 @@ struct Counts {
 
 fn start(cx: &ControllerContext) {
     let budgets = cx.manager.informer::<PodDisruptionBudget>();
+    let order = Order::default();
     let disruption = Disruption {
         client: cx.client.clone(),
         clock: cx.clock().clone(),
         recorder: cx.recorder(),
         budgets: budgets.lister(),
         pods: cx.pods(),
-        controllers: PodControllers::new(cx),
+        controllers: PodControllers::new(cx, order.clone()),
+        intervals: CountIntervals::new(cx.clock()),
+        order: order.clone(),
     };
     let selectors = SelectorIndex::new(budgets.indexer(), LabelSelector::from_value);
     let known = selectors.clone();
     let controller = Controller::for_::<PodDisruptionBudget>()
         .named(cx.name)
-        .watches::<Pod>(Mapper::custom(move |pod| budgets_of(&selectors, pod)))
+        .watches::<Pod>(Mapper::custom(move |pod| {
+            let found = budgets_of(&selectors, pod);
+            for budget in &found {
+                order.add_change(budget);
+            }
+            found
+        }))
         .when(Predicate::custom(move |event| is_relevant(&known, event)))
         .workers(WORKERS)
         .reconcile(reconcile, disruption);
@@ -130,42 +156,86 @@ fn is_relevant(budgets: &SelectorIndex, event: &ObjectEvent) -> bool {
 }
 
 async fn reconcile(request: Request, cx: Arc<Disruption>) -> Result<Action, Failure> {
-    let Some(mut budget) = cx.budgets.get_key(&request)? else { return Ok(Action::Done) };
-    match cx.count(&budget).await {
+    if let Some(remaining) = cx.intervals.remaining(&request)
+        && cx.budgets.indexer().get(&request).is_some()
+    {
+        return Ok(Action::RequeueAfter(remaining));
+    }
+    let Some(ReadBudget { mut budget, selector }) = cx.read(&request)? else {
+        cx.intervals.forget(&request);
+        cx.order.forget(&request);
+        return Ok(Action::Done);
+    };
+    let change = cx.order.last_change(&request);
+    let (action, recheck_in) = match cx.count(&request, &budget, selector, change).await {
         Ok(counts) => {
-            let recheck_in = counts.recheck_in;
+            let evicted = counts.recheck_in;
+            let recheck_in = counts.expected.recheck_in;
             if update_status(&mut budget, counts, &cx.clock) {
                 cx.write_status(&budget).await?;
             }
-            Ok(recheck_in.map_or(Action::Done, Action::RequeueAfter))
+            let soonest = [evicted, recheck_in].into_iter().flatten().min();
+            (soonest.map_or(Action::Done, Action::RequeueAfter), recheck_in)
         }
         // Allows no disruption while the counts are unknown.
         Err(error) => {
             if set_failure(&mut budget, &error.message, &cx.clock) {
                 cx.write_status(&budget).await?;
             }
-            Ok(if error.is_transient { Action::Requeue } else { Action::Done })
+            if error.is_transient {
+                return Ok(Action::Requeue);
+            }
+            (error.recheck_in.map_or(Action::Done, Action::RequeueAfter), error.recheck_in)
         }
+    };
+    if recheck_in.is_none() {
+        cx.order.remove_change(&request, change);
     }
+    Ok(action)
 }
 
 impl Disruption {
-    /// Counts the pods of a budget.
-    async fn count(&self, budget: &PodDisruptionBudget) -> Result<Counts, CountError> {
+    /// Reads a budget, which takes milliseconds if its selector is large.
+    fn read(&self, request: &Request) -> Result<Option<ReadBudget>, ObjectDecodeError> {
+        let read = || {
+            let Some(budget) = self.budgets.get_key(request)? else { return Ok(None) };
+            let spec = budget.spec.as_ref();
+            let selector = label_selector::parse(spec.and_then(|spec| spec.selector.as_ref()));
+            Ok(Some(ReadBudget { budget, selector }))
+        };
+        let is_large = self.budgets.indexer().get(request).is_some_and(|it| it.size() > LARGE);
+        if is_large { keel::blocking(read) } else { read() }
+    }
+
+    /// Counts the pods of a budget, after this change of them.
+    async fn count(
+        &self,
+        request: &Request,
+        budget: &PodDisruptionBudget,
+        selector: Result<LabelSelector, String>,
+        change: u64,
+    ) -> Result<Counts, CountError> {
         let spec = budget.spec.as_ref();
-        let selector = label_selector::parse(spec.and_then(|spec| spec.selector.as_ref()));
         let record_failure = |error: &String| {
             let message = format!("Failed to get pods: {error}");
             self.record(budget, EventType::Warning, "NoPods", &message);
         };
         let selector = selector.inspect_err(record_failure)?;
-        let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
-        let pods = self.selected_pods(namespace, &selector).map_err(|error| error.to_string());
+        let pods = self.pods.indexer().list_namespace(request.namespace());
+        let mut size = CountSize {
+            requirements: selector.requirements().len(),
+            pods: pods.len(),
+            controllers: 0,
+        };
+        let pods = self.selected_pods(&pods, &selector).map_err(|error| error.to_string());
         let pods = pods.inspect_err(record_failure)?;
         if pods.is_empty() {
             self.record(budget, EventType::Normal, "NoPods", "No matching pods found");
         }
-        let expected = self.controllers.expected_pods(spec, &pods).await.inspect_err(|error| {
+        let expected = self.controllers.expected_pods(spec, &pods, change).await;
+        size.controllers = expected.as_ref().map_or(1, |expected| expected.controllers);
+        self.intervals.add(request, size);
+        let expected = expected.inspect_err(|error| {
             let message =
                 format!("Failed to calculate the number of expected pods: {}", error.message);
             self.record(budget, EventType::Warning, "CalculateExpectedPodCountFailed", &message);
@@ -188,14 +258,11 @@ impl Disruption {
     /// all.
     fn selected_pods(
         &self,
-        namespace: &str,
+        pods: &[Item],
         selector: &LabelSelector,
     ) -> Result<Vec<Arc<PodView>>, ObjectDecodeError> {
-        let is_selected = |pod: &PodView| {
-            selector.matches(|key| pod.metadata.labels.get(key).map(String::as_str))
-        };
-        let here = self.pods.indexer().list_namespace(namespace);
-        let decoded = here.iter().filter_map(|pod| self.pods.shared_key(pod.key()).transpose());
+        let is_selected = |pod: &PodView| selector.matches_labels(&pod.metadata.labels);
+        let decoded = pods.iter().filter_map(|pod| self.pods.shared_key(pod.key()).transpose());
         decoded.filter(|pod| pod.as_ref().map_or(true, |pod| is_selected(pod))).collect()
     }
 
@@ -237,12 +304,17 @@ impl Disruption {
 
     fn warn_of_unmanaged(&self, budget: &PodDisruptionBudget) {
         let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        let requirements = selector.map_or(0, |selector| {
+            selector.match_labels.as_ref().map_or(0, BTreeMap::len)
+                + selector.match_expressions.as_ref().map_or(0, Vec::len)
+        });
+        let print = || label_selector::go_text(selector);
+        let selector = if requirements > 1000 { keel::blocking(print) } else { print() };
         let message = format!(
-            "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. \
+            "Pods selected by this PodDisruptionBudget (selector: {selector}) were found to be unmanaged. \
              As a result, the status of the PDB cannot be calculated correctly, which may result \
              in undefined behavior. To account for these pods please set \".spec.minAvailable\" \
-             field of the PDB to an integer value.",
-            label_selector::go_text(selector)
+             field of the PDB to an integer value."
         );
         self.record(budget, EventType::Warning, "UnmanagedPods", &message);
     }

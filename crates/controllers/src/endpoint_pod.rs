@@ -1,6 +1,6 @@
 //! [`EndpointPod`]: the fields of a pod on which the endpoints of services depend.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -122,17 +122,33 @@ impl EndpointPod {
         is_set.then_some(self.spec.hostname.as_str())
     }
 
-    /// The number of the pod's port for a port of a service; a name is that of a port of a container
-    /// or of a sidecar.
-    pub(crate) fn port_for(&self, port: &ServicePortView) -> Option<i32> {
-        let name = match &port.target_port {
-            IntOrString::Int(number) => return Some(*number),
-            IntOrString::String(name) => name,
+    /// The ports of a service that the pod has, each with its number in the pod; a name is that of a port
+    /// of a container or of a sidecar.
+    pub(crate) fn ports_for<'a>(
+        &self,
+        ports: &'a [ServicePortView],
+    ) -> Vec<(&'a ServicePortView, i32)> {
+        let has_names = ports.iter().any(|it| matches!(it.target_port, IntOrString::String(_)));
+        let numbers = if has_names { self.numbers_by_name() } else { HashMap::new() };
+        let number = |port: &ServicePortView| match &port.target_port {
+            IntOrString::Int(number) => Some(*number),
+            IntOrString::String(name) => {
+                numbers.get(&(name.as_str(), port.protocol.as_str())).copied()
+            }
         };
+        ports.iter().filter_map(|port| Some((port, number(port)?))).collect()
+    }
+
+    /// The first port with each name and protocol.
+    fn numbers_by_name(&self) -> HashMap<(&str, &str), i32> {
         let sidecars = self.spec.init_containers.iter().filter(|it| it.restart_policy == "Always");
         let ports = self.spec.containers.iter().chain(sidecars).flat_map(|it| &it.ports);
-        let mut named = ports.filter(|it| it.name == *name && it.protocol == port.protocol);
-        named.next().map(|it| it.container_port)
+        let mut numbers = HashMap::new();
+        for port in ports {
+            let name = (port.name.as_str(), port.protocol.as_str());
+            numbers.entry(name).or_insert(port.container_port);
+        }
+        numbers
     }
 
     /// Whether the endpoints of the pod may differ from those of its earlier state.
@@ -145,5 +161,61 @@ impl EndpointPod {
             || self.has_endpoint() != old.has_endpoint()
             || self.status.pod_ips != old.status.pod_ips
             || self.spec.node_name != old.spec.node_name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use keel::Clock;
+
+    fn service_ports(ports: &serde_json::Value) -> Vec<ServicePortView> {
+        serde_json::from_value(ports.clone()).unwrap()
+    }
+
+    #[test]
+    fn a_named_port_is_the_first_of_its_name_and_protocol_in_containers_and_sidecars() {
+        let port = |name: &str, protocol: &str, number: i32| json!({"name": name, "protocol": protocol, "containerPort": number});
+        let pod: EndpointPod = serde_json::from_value(json!({"spec": {
+            "containers": [
+                {"ports": [port("web", "UDP", 1), port("web", "TCP", 2)]},
+                {"ports": [port("web", "TCP", 3), port("db", "TCP", 4)]},
+            ],
+            "initContainers": [
+                {"ports": [port("init", "TCP", 5)]},
+                {"restartPolicy": "Always", "ports": [port("side", "TCP", 6)]},
+            ],
+        }}))
+        .unwrap();
+        let named = ["web", "db", "init", "side", "none"];
+        let ports = named.map(|name| json!({"name": name, "targetPort": name}));
+        let mut ports = ports.to_vec();
+        ports.push(json!({"name": "number", "targetPort": 7}));
+        ports.push(json!({"name": "udp", "protocol": "UDP", "targetPort": "web"}));
+        let ports = service_ports(&json!(ports));
+        let found = pod.ports_for(&ports);
+        let found: Vec<(&str, i32)> =
+            found.iter().map(|(port, number)| (port.name.as_str(), *number)).collect();
+        assert_eq!(found, [("web", 2), ("db", 4), ("side", 6), ("number", 7), ("udp", 1)]);
+    }
+
+    #[test]
+    fn the_ports_of_a_pod_are_not_searched_for_each_port_of_a_service() {
+        let count = 60_000;
+        let ports: Vec<_> = (0..count)
+            .map(|it| json!({"name": format!("p{it}"), "protocol": "TCP", "containerPort": it}))
+            .collect();
+        let pod: EndpointPod =
+            serde_json::from_value(json!({"spec": {"containers": [{"ports": ports}]}})).unwrap();
+        let targets: Vec<_> =
+            (0..count).rev().map(|it| json!({"targetPort": format!("p{it}")})).collect();
+        let targets = service_ports(&json!(targets));
+        let clock = Clock::system();
+        let start = clock.instant();
+        assert_eq!(pod.ports_for(&targets).len(), count);
+        // The 1.8 billion comparisons of all pairs take ten times as long.
+        assert!(clock.elapsed_since(&start).as_secs() < 5);
     }
 }

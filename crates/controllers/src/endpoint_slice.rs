@@ -26,6 +26,7 @@ use crate::controller_context::ControllerContext;
 use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::endpoint_pod::EndpointPod;
 use crate::endpoints::subsets::TargetRef;
+use crate::endpoints::{LARGE, PORTS_LIKE_A_POD};
 use crate::metadata::{Metadata, OwnerReference};
 use crate::minimum_intervals::MinimumIntervals;
 use crate::object_reference::object_reference;
@@ -72,9 +73,6 @@ const WORKERS: usize = 5;
 
 /// The minimum interval between two reconciles of a service with many pods, for each of them.
 const INTERVAL_PER_POD: Duration = Duration::from_micros(200);
-
-/// So many ports of a service make its slices twice as large.
-const PORTS_LIKE_A_POD: usize = 10;
 
 /// The delay after the first failure of a service.
 pub(crate) const BACKOFF: Duration = Duration::from_secs(1);
@@ -176,18 +174,22 @@ async fn reconcile(request: Request, cx: Arc<State>) -> Result<Action, Failure> 
     let trigger_time = cx.trigger_times.observe(&request, &service, &pods);
     let families = service.families();
     let mut missing = None;
-    let mut changes = Changes::default();
-    for family in &families {
-        let of_family = existing.iter().filter(|it| it.address_type == family.as_str());
-        let of_family: Vec<_> = of_family.cloned().collect();
-        changes.extend(cx.changes(&service, &pods, &of_family, *family, &mut missing));
-    }
+    let mut compute = || {
+        let mut changes = Changes::default();
+        for family in &families {
+            let of_family = existing.iter().filter(|it| it.address_type == family.as_str());
+            let of_family: Vec<_> = of_family.cloned().collect();
+            changes.extend(cx.changes(&service, &pods, &of_family, *family, &mut missing));
+        }
+        changes
+    };
+    let size = pods.len() * (1 + service.spec.ports.len() / PORTS_LIKE_A_POD);
+    let mut changes = if size > LARGE { keel::blocking(compute) } else { compute() };
     let is_supported =
         |slice: &Slice| families.iter().any(|family| family.as_str() == slice.address_type);
     changes.delete.extend(existing.into_iter().filter(|slice| !is_supported(slice)));
     changes.reuse_deleted(|slice| slice.is_owned_by("Service", &service.metadata.uid));
     let written = cx.write(&service, changes, trigger_time.as_ref()).await;
-    let size = pods.len() * (1 + service.spec.ports.len() / PORTS_LIKE_A_POD);
     cx.intervals.restart(&request, size);
     let failure = match (written, missing) {
         (Ok(()), None) => return Ok(Action::Done),
@@ -219,13 +221,11 @@ fn labels(service: &ServiceView) -> BTreeMap<String, String> {
 
 /// The ports of a pod, sorted.
 fn ports(service: &ServiceView, pod: &EndpointPod) -> Vec<SlicePort> {
-    let ports = service.spec.ports.iter().filter_map(|port| {
-        Some(SlicePort {
-            name: port.name.clone(),
-            port: Some(pod.port_for(port)?),
-            protocol: port.protocol.clone(),
-            app_protocol: port.app_protocol.clone(),
-        })
+    let ports = pod.ports_for(&service.spec.ports).into_iter().map(|(port, number)| SlicePort {
+        name: port.name.clone(),
+        port: Some(number),
+        protocol: port.protocol.clone(),
+        app_protocol: port.app_protocol.clone(),
     });
     let mut ports: Vec<SlicePort> = ports.collect();
     ports.sort_unstable();

@@ -29,7 +29,7 @@ use crate::service_pods::{ServicePods, endpoints_may_change};
 use crate::service_view::{HEADLESS_LABEL, IpFamily, ServiceView};
 use crate::trigger_time::{TriggerTimes, annotate};
 use machinery::PolicyRule;
-use runtime::informer::ObjectEvent;
+use runtime::informer::{ObjectDecodeError, ObjectEvent};
 use runtime::recorder::{EventType, Recorder};
 use runtime::{Action, Client, Controller, Failure, Lister, Mapper, Predicate, Request};
 use subsets::{Address, EndpointPort, Subset, TargetRef};
@@ -57,8 +57,14 @@ pub(crate) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 /// The number of services that are reconciled at the same time. Upstream: --concurrent-endpoint-syncs
 const WORKERS: usize = 5;
 
-/// The minimum interval between two writes of large endpoints, for each of their addresses.
-const INTERVAL_PER_ADDRESS: Duration = Duration::from_millis(1);
+/// The minimum interval between two computations of large endpoints, for each pod.
+const INTERVAL_PER_POD: Duration = Duration::from_millis(1);
+
+/// So many ports of a service make its endpoints twice as large.
+pub(crate) const PORTS_LIKE_A_POD: usize = 10;
+
+/// Endpoints of more pods are computed beside the other tasks.
+pub(crate) const LARGE: usize = 200;
 
 /// `Endpoints`, with the fields that the controllers read.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -76,7 +82,7 @@ struct State {
     service_pods: ServicePods,
     endpoints: Lister<EndpointsView>,
     trigger_times: TriggerTimes,
-    /// Between two writes of the same endpoints.
+    /// Between two computations of the same endpoints.
     intervals: MinimumIntervals,
 }
 
@@ -89,7 +95,7 @@ fn start(cx: &ControllerContext) {
         service_pods,
         endpoints: cx.manager.informer::<Endpoints>().lister(),
         trigger_times: TriggerTimes::default(),
-        intervals: MinimumIntervals::new(cx.clock(), INTERVAL_PER_ADDRESS),
+        intervals: MinimumIntervals::new(cx.clock(), INTERVAL_PER_POD),
     };
     let controller = Controller::for_::<Service>()
         .named(cx.name)
@@ -129,9 +135,18 @@ async fn reconcile(request: Request, cx: Arc<State>) -> Result<Action, Failure> 
     }
     let pods = cx.service_pods.pods_of(&service)?;
     let trigger_time = cx.trigger_times.observe(&request, &service, &pods);
-    let mut subsets = subsets::repack(&desired_subsets(&service, &pods));
-    let current = cx.endpoints.get_key(&request)?;
-    if current.as_ref().is_some_and(|current| current.is_up_to_date(&subsets, &service)) {
+    let compute = || {
+        let subsets = subsets::repack(&desired_subsets(&service, &pods));
+        let current = cx.endpoints.get_key(&request)?;
+        let is_up_to_date =
+            current.as_ref().is_some_and(|current| current.is_up_to_date(&subsets, &service));
+        Ok::<_, ObjectDecodeError>((subsets, current, is_up_to_date))
+    };
+    let size = pods.len() * (1 + service.spec.ports.len() / PORTS_LIKE_A_POD);
+    let computed = if size > LARGE { keel::blocking(compute) } else { compute() };
+    let (mut subsets, current, is_up_to_date) = computed?;
+    if is_up_to_date {
+        cx.intervals.restart(&request, size);
         return Ok(Action::Done);
     }
     let exists = current.is_some();
@@ -145,7 +160,7 @@ async fn reconcile(request: Request, cx: Arc<State>) -> Result<Action, Failure> 
         metadata.annotations.remove(OVER_CAPACITY);
     }
     cx.write(&service, &metadata, &subsets, exists).await?;
-    cx.intervals.restart(&request, subsets::count(&subsets));
+    cx.intervals.restart(&request, size);
     Ok(Action::Done)
 }
 
@@ -158,17 +173,13 @@ fn desired_subsets(service: &ServiceView, pods: &[Arc<EndpointPod>]) -> Vec<Subs
             continue;
         }
         let Some(address) = address(service, pod) else { continue };
-        let ports: Vec<EndpointPort> = service
-            .spec
-            .ports
-            .iter()
-            .filter_map(|port| {
-                Some(EndpointPort {
-                    name: port.name.clone(),
-                    port: pod.port_for(port)?,
-                    protocol: port.protocol.clone(),
-                    app_protocol: port.app_protocol.clone(),
-                })
+        let ports = pod.ports_for(&service.spec.ports).into_iter();
+        let ports: Vec<EndpointPort> = ports
+            .map(|(port, number)| EndpointPort {
+                name: port.name.clone(),
+                port: number,
+                protocol: port.protocol.clone(),
+                app_protocol: port.app_protocol.clone(),
             })
             .collect();
         // A headless service needs no ports.

@@ -8,13 +8,21 @@
 //! ```text
 //! app=web,pod-template-hash=5d9c ─▶ n/pod-template-hash=5d9c    the longest value is most often unique
 //! tier in (a,b)                  ─▶ n/                          compared with all objects
+//! more than 500 labels           ─▶ n/                          not parsed until it is compared
 //! ```
+//!
+//! Invariants:
+//! - the index function parses no large selector, and each object has at most one value;
+//! - no selector is parsed under the lock of `parsed`;
+//! - the large selectors in `parsed` have at most [`MAX_KEPT`] requirements together, and the number of
+//!   their required keys, which most objects do not have, remains known without them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use machinery::selector::LabelSelector;
 use runtime::Request;
@@ -22,6 +30,12 @@ use runtime::informer::{Indexer, Item};
 
 /// The name of the index.
 const INDEX: &str = "selector";
+
+/// A selector with more strings is large. A label has two strings.
+const MAX_SMALL: usize = 1000;
+
+/// The number of requirements of large selectors that are kept in memory: about 30 MB.
+const MAX_KEPT: usize = 200_000;
 
 /// Reads `spec.selector` of an object.
 pub(crate) type ReadSelector = fn(&Value) -> Result<LabelSelector, String>;
@@ -38,15 +52,22 @@ pub(crate) struct SelectorIndex {
 /// The selector of one state of an object.
 struct Parsed {
     resource_version: Box<str>,
-    selector: Arc<LabelSelector>,
+    required_keys: usize,
+    /// The number of requirements of a large selector; 0 for others.
+    large: usize,
+    /// `None` if too many large ones were parsed after it.
+    selector: Option<Arc<LabelSelector>>,
 }
 
 impl SelectorIndex {
     /// Adds the index to `objects`.
     pub(crate) fn new(objects: &Arc<Indexer>, read: ReadSelector) -> Self {
         objects.add_index(INDEX, move |item| {
-            let selector = selector_of(item, read);
-            index_value_of(item.namespace(), &selector).into_iter().collect()
+            let selector = SelectorText::of(item);
+            if selector.is_large() {
+                return vec![any_label(item.namespace())];
+            }
+            index_value_of(item.namespace(), &selector.parse(read)).into_iter().collect()
         });
         Self { objects: Arc::clone(objects), read, parsed: Arc::default() }
     }
@@ -63,45 +84,93 @@ impl SelectorIndex {
         labels: &BTreeMap<String, String>,
     ) -> Vec<Request> {
         let exact = labels.iter().map(|(key, value)| index_value(namespace, key, value));
-        let values = exact.chain([format!("{namespace}/")]);
+        let values = exact.chain([any_label(namespace)]);
         let candidates =
             values.flat_map(|value| self.objects.by_index(INDEX, &value).unwrap_or_default());
-        let selects =
-            |item: &Item| self.parsed(item).matches(|key| labels.get(key).map(String::as_str));
-        candidates.filter(selects).map(|item| item.key().clone()).collect()
+        let selecting = candidates.filter(|item| self.selects(item, labels));
+        selecting.map(|item| item.key().clone()).collect()
     }
 
-    fn parsed(&self, item: &Item) -> Arc<LabelSelector> {
-        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+    fn selects(&self, item: &Item, labels: &BTreeMap<String, String>) -> bool {
+        let parsed = self.lock();
         let known = parsed.get(item.key());
         if let Some(known) = known.filter(|it| *it.resource_version == *item.resource_version()) {
-            return Arc::clone(&known.selector);
+            if labels.len() < known.required_keys {
+                return false;
+            }
+            if let Some(selector) = known.selector.clone() {
+                drop(parsed);
+                return selector.matches_labels(labels);
+            }
         }
+        drop(parsed);
+        let text = SelectorText::of(item);
+        let (large, selector) = if text.is_large() {
+            let selector = keel::blocking(|| text.parse(self.read));
+            (selector.requirements().len(), selector)
+        } else {
+            (0, text.parse(self.read))
+        };
+        let selector = Arc::new(selector);
+        self.keep(item, large, Arc::clone(&selector));
+        selector.matches_labels(labels)
+    }
+
+    fn keep(&self, item: &Item, large: usize, selector: Arc<LabelSelector>) {
+        let mut parsed = self.lock();
         if parsed.len() > 2 * self.objects.len() {
             parsed.retain(|key, _| self.objects.get(key).is_some());
         }
-        let selector = Arc::new(selector_of(item, self.read));
+        let mut dropped = Vec::new();
+        if large > 0 && parsed.values().map(|it| it.large).sum::<usize>() + large > MAX_KEPT {
+            for others in parsed.values_mut().filter(|it| it.large > 0) {
+                others.large = 0;
+                dropped.extend(others.selector.take());
+            }
+        }
         let resource_version = item.resource_version().into();
-        let new = Parsed { resource_version, selector: Arc::clone(&selector) };
-        parsed.insert(item.key().clone(), new);
-        selector
+        let required_keys = selector.required_keys();
+        let new = Parsed { resource_version, required_keys, large, selector: Some(selector) };
+        let replaced = parsed.insert(item.key().clone(), new);
+        drop(parsed);
+        drop((dropped, replaced));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Request, Parsed>> {
+        self.parsed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The selector of an object; one that is invalid selects nothing.
-fn selector_of(item: &Item, read: ReadSelector) -> LabelSelector {
-    #[derive(Deserialize)]
-    struct Selecting {
+/// The JSON of a selector; `None` if it is absent.
+struct SelectorText(Option<Box<RawValue>>);
+
+impl SelectorText {
+    fn of(item: &Item) -> Self {
+        #[derive(Default, Deserialize)]
         #[serde(default)]
-        spec: Spec,
+        struct Selecting {
+            spec: Spec,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Spec {
+            selector: Option<Box<RawValue>>,
+        }
+        Self(item.decode::<Selecting>().unwrap_or_default().spec.selector)
     }
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Spec {
-        selector: Value,
+
+    /// Whether there are more than [`MAX_SMALL`] strings. A quotation mark cannot be a part of one.
+    fn is_large(&self) -> bool {
+        let text = self.0.as_ref().map_or("", |text| text.get());
+        text.bytes().filter(|byte| *byte == b'"').nth(2 * MAX_SMALL).is_some()
     }
-    let selector = item.decode::<Selecting>().ok().and_then(|it| read(&it.spec.selector).ok());
-    selector.unwrap_or_else(LabelSelector::nothing)
+
+    /// The selector; one that is invalid selects nothing.
+    fn parse(&self, read: ReadSelector) -> LabelSelector {
+        let text = self.0.as_ref().map_or("null", |text| text.get());
+        let value = serde_json::from_str(text).ok();
+        value.and_then(|it| read(&it).ok()).unwrap_or_else(LabelSelector::nothing)
+    }
 }
 
 /// The value of a selector in the index; `None` if it selects nothing.
@@ -109,12 +178,12 @@ fn index_value_of(namespace: &str, selector: &LabelSelector) -> Option<String> {
     if *selector == LabelSelector::nothing() {
         return None;
     }
-    let keys = selector.requirements().iter().map(|it| it.key.as_str());
-    let exact = keys.filter_map(|key| Some((key, selector.requires_exact_match(key)?)));
+    let requirements = selector.requirements().iter();
+    let exact = requirements.filter_map(|it| Some((it.key.as_str(), it.exact_value()?)));
     let longest = exact.max_by_key(|(_, value)| value.len());
     Some(
         longest.map_or_else(
-            || format!("{namespace}/"),
+            || any_label(namespace),
             |(key, value)| index_value(namespace, key, value),
         ),
     )
@@ -123,6 +192,11 @@ fn index_value_of(namespace: &str, selector: &LabelSelector) -> Option<String> {
 /// The value of a label in an index of labels.
 pub(crate) fn index_value(namespace: &str, key: &str, value: &str) -> String {
     format!("{namespace}/{key}={value}")
+}
+
+/// The value of objects that are compared with all labels.
+pub(crate) fn any_label(namespace: &str) -> String {
+    format!("{namespace}/")
 }
 
 #[cfg(test)]
@@ -198,5 +272,58 @@ mod tests {
             assert_eq!(found, [Request::new("n", "set-7")]);
         }
         assert_eq!(READS.load(Relaxed), 1);
+    }
+
+    /// The counting reader of the next test.
+    fn count_large(selector: &Value) -> Result<LabelSelector, String> {
+        READS_OF_LARGE.fetch_add(1, Relaxed);
+        LabelSelector::from_value(selector)
+    }
+    static READS_OF_LARGE: AtomicUsize = AtomicUsize::new(0);
+
+    #[test]
+    fn a_large_selector_is_not_read_when_its_object_changes_and_once_when_it_is_compared() {
+        let objects = Arc::new(Indexer::new());
+        let index = SelectorIndex::new(&objects, count_large);
+        let keys = 0..MAX_SMALL;
+        let required: BTreeMap<String, String> =
+            keys.clone().map(|key| (format!("k{key}"), "v".to_owned())).collect();
+        let not_in: Vec<Value> = keys
+            .map(|key| json!({"key": format!("k{key}"), "operator": "NotIn", "values": ["w"]}))
+            .collect();
+        for version in 0..30 {
+            insert(&objects, "required", version, &json!({"matchLabels": required}));
+            insert(&objects, "not-in", version, &json!({"matchExpressions": not_in}));
+        }
+        assert_eq!(READS_OF_LARGE.swap(0, Relaxed), 0, "only the namespace is indexed");
+        assert_eq!(objects.index_values(INDEX).unwrap(), ["n/"]);
+        let mut almost = required.clone();
+        almost.insert("k7".to_owned(), "w".to_owned());
+        for _ in 0..10 {
+            let mut all = index.selecting("n", &required);
+            all.sort_unstable();
+            assert_eq!(all, [Request::new("n", "not-in"), Request::new("n", "required")]);
+            assert_eq!(index.selecting("n", &almost), []);
+            assert_eq!(index.selecting("n", &labels(&[])), [Request::new("n", "not-in")]);
+        }
+        assert_eq!(READS_OF_LARGE.load(Relaxed), 2);
+    }
+
+    #[test]
+    fn the_large_selectors_in_memory_are_bounded() {
+        let objects = Arc::new(Indexer::new());
+        let index = SelectorIndex::new(&objects, LabelSelector::from_value);
+        let size = MAX_KEPT / 3;
+        let required: BTreeMap<String, String> =
+            (0..size).map(|key| (format!("k{key}"), String::new())).collect();
+        for number in 0..5 {
+            let name = format!("set-{number}");
+            insert(&objects, &name, 1, &json!({"matchLabels": required}));
+        }
+        assert_eq!(index.selecting("n", &labels(&[("k0", "")])), []);
+        let parsed = index.lock();
+        assert_eq!(parsed.len(), 5, "the number of required keys is known of all");
+        let kept = parsed.values().filter_map(|it| it.selector.as_ref());
+        assert!(kept.map(|it| it.requirements().len()).sum::<usize>() <= MAX_KEPT);
     }
 }

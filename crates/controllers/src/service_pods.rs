@@ -1,7 +1,8 @@
 //! [`ServicePods`]: finds the pods of a service, and the services of a pod, by indices.
 //!
 //! Pods are indexed by each of their labels, and services by [their selector](SelectorIndex), so that
-//! neither all pods nor all services of a namespace are compared.
+//! neither all pods nor all services of a namespace are compared. The few pods with more than
+//! [`MAX_INDEXED_LABELS`] labels are compared with all services of their namespace instead.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +13,20 @@ use serde_json::{Value, json};
 
 use crate::controller_context::ControllerContext;
 use crate::endpoint_pod::EndpointPod;
-use crate::selector_index::{SelectorIndex, index_value};
+use crate::selector_index::{SelectorIndex, any_label, index_value};
 use crate::service_view::ServiceView;
 use machinery::selector::LabelSelector;
-use runtime::informer::{Item, NoSuchIndex, ObjectDecodeError, ObjectEvent};
+use runtime::informer::{Indexer, Item, NoSuchIndex, ObjectDecodeError, ObjectEvent};
 use runtime::{Lister, Mapper, Predicate, Request};
 
 /// The index of pods by each of their labels.
 const LABEL_INDEX: &str = "label";
+
+/// The labels of a pod with more are not indexed, so that a change of it stays cheap.
+const MAX_INDEXED_LABELS: usize = 200;
+
+/// So few pods are compared without a search for a label that fewer have.
+const FEW_PODS: usize = 16;
 
 /// See the [module documentation](self).
 pub(crate) struct ServicePods {
@@ -40,10 +47,7 @@ impl ServicePods {
     /// Adds the indices to the shared caches.
     pub(crate) fn new(cx: &ControllerContext) -> Self {
         let pods = cx.manager.informer::<Pod>();
-        pods.indexer().add_index(LABEL_INDEX, |item| {
-            let labels = item.labels();
-            labels.iter().map(|(key, value)| index_value(item.namespace(), key, value)).collect()
-        });
+        pods.indexer().add_index(LABEL_INDEX, label_values);
         let services = cx.manager.informer::<Service>();
         let selectors = SelectorIndex::new(services.indexer(), read_selector);
         Self { pods: pods.lister(), services: services.lister(), selectors }
@@ -64,16 +68,8 @@ impl ServicePods {
         service: &ServiceView,
     ) -> Result<Vec<Arc<EndpointPod>>, NoSuchIndex> {
         let selector = &service.spec.selector;
-        let mut fewest: Option<Vec<Item>> = None;
-        for (key, value) in selector {
-            let value = index_value(&service.metadata.namespace, key, value);
-            let found = self.pods.indexer().by_index(LABEL_INDEX, &value)?;
-            if fewest.as_ref().is_none_or(|fewest| found.len() < fewest.len()) {
-                fewest = Some(found);
-            }
-        }
-        let found = fewest.into_iter().flatten();
-        let decoded = found.filter_map(|item| decode(&self.pods, &item));
+        let found = candidates(self.pods.indexer(), &service.metadata.namespace, selector)?;
+        let decoded = found.iter().filter_map(|item| decode(&self.pods, item));
         Ok(decoded.filter(|pod| is_selected(&pod.metadata.labels, selector)).collect())
     }
 
@@ -82,6 +78,40 @@ impl ServicePods {
         let services = self.selectors.clone();
         Mapper::custom(move |pod| services.selecting(pod.namespace(), &pod.labels()))
     }
+}
+
+/// The values of a pod in the index.
+fn label_values(pod: &Item) -> Vec<String> {
+    let (namespace, labels) = (pod.namespace(), pod.labels());
+    if labels.len() > MAX_INDEXED_LABELS {
+        return vec![any_label(namespace)];
+    }
+    labels.iter().map(|(key, value)| index_value(namespace, key, value)).collect()
+}
+
+/// The pods of a namespace that may have all of these labels, in the order of their names.
+fn candidates(
+    pods: &Indexer,
+    namespace: &str,
+    labels: &BTreeMap<String, String>,
+) -> Result<Vec<Item>, NoSuchIndex> {
+    let mut fewest: Option<Vec<Item>> = None;
+    for (key, value) in labels {
+        let found = pods.by_index(LABEL_INDEX, &index_value(namespace, key, value))?;
+        if fewest.as_ref().is_none_or(|fewest| found.len() < fewest.len()) {
+            fewest = Some(found);
+        }
+        if fewest.as_ref().is_some_and(|fewest| fewest.len() <= FEW_PODS) {
+            break;
+        }
+    }
+    let mut found = fewest.unwrap_or_default();
+    let not_indexed = pods.by_index(LABEL_INDEX, &any_label(namespace))?;
+    if !labels.is_empty() && !not_indexed.is_empty() {
+        found.extend(not_indexed);
+        found.sort_by(|one, other| one.name().cmp(other.name()));
+    }
+    Ok(found)
 }
 
 /// The present state of a cached object. One that cannot be decoded is logged and omitted.
@@ -107,5 +137,37 @@ pub(crate) fn endpoints_may_change() -> Predicate {
 }
 
 fn is_selected(labels: &BTreeMap<String, String>, selector: &BTreeMap<String, String>) -> bool {
-    selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+    selector.len() <= labels.len()
+        && selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_labels_of_a_pod_with_very_many_are_compared_and_not_indexed() {
+        let labels = |count: usize| -> BTreeMap<String, String> {
+            (0..count).map(|number| (format!("k{number}"), String::new())).collect()
+        };
+        let pods = Indexer::new();
+        pods.add_index(LABEL_INDEX, label_values);
+        for (name, count) in [("few", 3), ("b-many", 10_000), ("most", MAX_INDEXED_LABELS)] {
+            let pod =
+                json!({"metadata": {"namespace": "n", "name": name, "labels": labels(count)}});
+            pods.insert(Item::parse(pod.to_string().into_bytes()).unwrap());
+        }
+        let values = pods.index_values(LABEL_INDEX).unwrap();
+        assert_eq!(values.len(), MAX_INDEXED_LABELS + 1, "{values:?}");
+        let selected = |selector: &BTreeMap<String, String>| {
+            let found = candidates(&pods, "n", selector).unwrap();
+            let found = found.iter().filter(|pod| is_selected(&pod.labels(), selector));
+            found.map(|pod| pod.name().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(selected(&labels(2)), ["b-many", "few", "most"]);
+        assert_eq!(selected(&labels(4)), ["b-many", "most"]);
+        assert_eq!(selected(&labels(9_999)), ["b-many"]);
+        assert_eq!(selected(&labels(10_001)), Vec::<String>::new());
+        assert_eq!(selected(&labels(0)), Vec::<String>::new());
+    }
 }

@@ -20,22 +20,27 @@
 //!
 //! Invariants:
 //! - an object is in every index under exactly the values of its present state;
-//! - after a write was observed, no read of its key returns an older state.
+//! - after a write was observed, no read of its key returns an older state;
+//! - no index function is called under the lock by a change of an object, so that readers do not wait
+//!   for it. The values of the old state are computed again, since they would take more memory than
+//!   the objects.
+
+mod index_change;
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use serde::de::DeserializeOwned;
 
 use crate::item::compare_versions;
 use crate::unconfirmed_writes::{Origin, UnconfirmedWrites};
 use crate::{DecodeFailures, Item, ObjectKey};
+use index_change::{Index, IndexChange, IndexFunctions};
 
 /// Returns the values of an object in an index. It must return the same values for the same state,
-/// and must not read from the indexer, which is locked meanwhile. An object for which it panics is
+/// and must not read from the indexer, which may be locked meanwhile. An object for which it panics is
 /// in the cache but not in the index.
 ///
 /// ```
@@ -67,12 +72,9 @@ pub struct Indexer(RwLock<Store>);
 struct Store {
     objects: BTreeSet<ByKey>,
     indices: BTreeMap<String, Index>,
+    /// Those of `indices`, with the same names.
+    functions: Arc<IndexFunctions>,
     unconfirmed_writes: UnconfirmedWrites,
-}
-
-struct Index {
-    values_of: IndexFunction,
-    objects: HashMap<Box<str>, BTreeSet<ByKey>>,
 }
 
 /// The change of the cache by an event, a list or a write.
@@ -96,12 +98,16 @@ impl Indexer {
         name: &str,
         values_of: impl Fn(&Item) -> Vec<String> + Send + Sync + 'static,
     ) {
+        let values_of: IndexFunction = Box::new(values_of);
         let mut store = self.write();
-        let mut index = Index { values_of: Box::new(values_of), objects: HashMap::new() };
+        let mut index = Index::default();
         for ByKey(item) in &store.objects {
-            index.insert(item);
+            index.insert(item, index_change::values(&values_of, item));
         }
         store.indices.insert(name.to_owned(), index);
+        let mut functions = IndexFunctions::clone(&store.functions);
+        functions.insert(name.to_owned(), Arc::new(values_of));
+        store.functions = Arc::new(functions);
     }
 
     /// Adds an index of objects of a Rust type. An object that does not decode is logged as a warning,
@@ -155,15 +161,14 @@ impl Indexer {
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Item>, NoSuchIndex> {
         let store = self.read();
         let index = store.indices.get(name).ok_or_else(|| NoSuchIndex(name.to_owned()))?;
-        let found = index.objects.get(value).into_iter().flatten();
-        Ok(found.map(|ByKey(item)| item.clone()).collect())
+        Ok(index.items(value).map(|ByKey(item)| item.clone()).collect())
     }
 
     /// The values of all objects in the index `name`, sorted.
     pub fn index_values(&self, name: &str) -> Result<Vec<String>, NoSuchIndex> {
         let store = self.read();
         let index = store.indices.get(name).ok_or_else(|| NoSuchIndex(name.to_owned()))?;
-        let mut values: Vec<String> = index.objects.keys().map(|value| (**value).into()).collect();
+        let mut values: Vec<String> = index.values().map(str::to_owned).collect();
         values.sort_unstable();
         Ok(values)
     }
@@ -181,75 +186,69 @@ impl Indexer {
     /// Inserts an object, and returns the state that it replaces.
     #[allow(clippy::needless_pass_by_value, reason = "the indexer keeps the item")]
     pub fn insert(&self, item: Item) -> Option<Item> {
-        self.write().insert(&item)
+        let (mut store, change) = self.write_indexed(item.key(), Some(&item));
+        let replaced = store.insert(&item, change);
+        drop(store);
+        replaced
     }
 
     /// Removes an object, and returns its last state.
     pub fn remove(&self, key: &ObjectKey) -> Option<Item> {
-        self.write().remove(key)
+        let (mut store, change) = self.write_indexed(key, None);
+        store.remove(key, change)
     }
 
     /// Applies the object that a successful write returned: from now on reads of its key return this
     /// state or a newer one, and older events of the watch are ignored.
     pub(crate) fn apply_write(&self, item: Item) -> Applied {
-        let mut store = self.write();
+        let (mut store, change) = self.write_state(&item);
         if !store.accepts_write(&item) {
             return Applied::Nothing;
         }
         store.unconfirmed_writes.record_write(&item);
-        store.put(item)
+        store.put(item, change)
     }
 
     /// Applies a write after which the object is out of scope.
     pub(crate) fn apply_write_out_of_scope(&self, item: Item) -> Applied {
-        let mut store = self.write();
+        let (mut store, change) = self.write_indexed(item.key(), None);
         if !store.accepts_write(&item) {
             return Applied::Nothing;
         }
         store.unconfirmed_writes.record_write(&item);
-        store.remove(item.key()).map_or(Applied::Nothing, |_| Applied::Deleted(item))
+        store.remove(item.key(), change).map_or(Applied::Nothing, |_| Applied::Deleted(item))
     }
 
     /// Applies the deletion of this object by a successful write. If the object still exists because
     /// of finalizers, the response is passed to [`apply_write`](Self::apply_write) instead.
     pub(crate) fn apply_deletion(&self, key: &ObjectKey, uid: &str) -> Applied {
-        let mut store = self.write();
-        let last = store.objects.get(key).map(|ByKey(known)| known.clone());
+        let (mut store, change) = self.write_indexed(key, None);
+        let last = store.get(key).cloned();
         // The events of an object that is not cached may still arrive.
         if uid.is_empty() || last.as_ref().is_some_and(|last| last.uid() != uid) {
             return Applied::Nothing;
         }
         store.unconfirmed_writes.record_deletion(key, uid, last.as_ref());
-        store.remove(key).map_or(Applied::Nothing, Applied::Deleted)
+        store.remove(key, change).map_or(Applied::Nothing, Applied::Deleted)
     }
 
     /// Applies a state from an event or a list.
     pub(crate) fn apply_state(&self, item: Item, origin: Origin) -> Applied {
-        let mut store = self.write();
-        let is_written = store.unconfirmed_writes.contains(item.key());
+        let (mut store, change) = self.write_state(&item);
         if !store.unconfirmed_writes.accepts_state(&item, origin) {
             return Applied::Nothing;
         }
-        // Checked before the insertion if the state is probably cached already: in a list, or if it
-        // confirms a write.
-        if is_written || origin == Origin::List {
-            let known = store.objects.get(item.key());
-            if let Some(ByKey(known)) = known.filter(|ByKey(known)| known.is_same_state(&item)) {
-                known.adopt_shared_bytes(&item);
-                return Applied::Nothing;
-            }
-        }
-        store.put(item)
+        store.put(item, change)
     }
 
     /// Applies the deletion of an object by an event, or by a list that does not contain it. `last`
     /// is the last state in the event, or the last state that is known.
     pub(crate) fn apply_removal(&self, last: Item, origin: Origin) -> Applied {
-        let mut store = self.write();
+        let (mut store, change) = self.write_indexed(last.key(), None);
         if !store.unconfirmed_writes.accepts_removal(&last, origin) {
             return Applied::Nothing;
         }
-        let removed = store.remove(last.key());
+        let removed = store.remove(last.key(), change);
         removed.map_or(Applied::Nothing, |cached| match origin {
             Origin::Watch => Applied::Deleted(last),
             Origin::List => Applied::Deleted(cached),
@@ -283,6 +282,48 @@ impl Indexer {
     fn write(&self) -> RwLockWriteGuard<'_, Store> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Locks the store for the state of an event, a list or a write. Nothing is computed for a state that
+    /// is cached already.
+    fn write_state(&self, item: &Item) -> (RwLockWriteGuard<'_, Store>, IndexChange) {
+        let is_cached =
+            |store: &Store| store.get(item.key()).is_some_and(|known| known.is_same_state(item));
+        self.write_unless(is_cached, item.key(), Some(item))
+    }
+
+    /// Locks the store for a change of the object with this key to the state `new`, or its removal.
+    fn write_indexed(
+        &self,
+        key: &ObjectKey,
+        new: Option<&Item>,
+    ) -> (RwLockWriteGuard<'_, Store>, IndexChange) {
+        self.write_unless(|_| false, key, new)
+    }
+
+    /// The change of the indices is computed without the lock, unless it is not needed.
+    fn write_unless(
+        &self,
+        is_unneeded: impl Fn(&Store) -> bool,
+        key: &ObjectKey,
+        new: Option<&Item>,
+    ) -> (RwLockWriteGuard<'_, Store>, IndexChange) {
+        let mut change = IndexChange::default();
+        loop {
+            let store = self.write();
+            let old = store.get(key);
+            if store.indices.is_empty()
+                || old.is_none() && new.is_none()
+                || change.is_from(&store.functions, old)
+                || is_unneeded(&store)
+            {
+                return (store, change);
+            }
+            // Another writer may change the object before the next round.
+            let (functions, old) = (Arc::clone(&store.functions), old.cloned());
+            drop(store);
+            change = IndexChange::compute(functions, old, new);
+        }
+    }
 }
 
 impl Store {
@@ -296,62 +337,32 @@ impl Store {
             && self.unconfirmed_writes.accepts_state(item, Origin::Watch)
     }
 
-    fn put(&mut self, item: Item) -> Applied {
-        match self.insert(&item) {
-            Some(old) if old.is_same_state(&item) => {
-                // Keeps the item that readers may share.
-                old.adopt_shared_bytes(&item);
-                self.insert(&old);
-                Applied::Nothing
-            }
+    fn get(&self, key: &ObjectKey) -> Option<&Item> {
+        self.objects.get(key).map(|ByKey(item)| item)
+    }
+
+    fn put(&mut self, item: Item, change: IndexChange) -> Applied {
+        if let Some(known) = self.get(item.key()).filter(|known| known.is_same_state(&item)) {
+            // Keeps the item that readers may share.
+            known.adopt_shared_bytes(&item);
+            return Applied::Nothing;
+        }
+        match self.insert(&item, change) {
             Some(old) => Applied::Updated { old, new: item },
             None => Applied::Added(item),
         }
     }
 
-    fn insert(&mut self, item: &Item) -> Option<Item> {
+    fn insert(&mut self, item: &Item, change: IndexChange) -> Option<Item> {
         let old = self.objects.replace(ByKey(item.clone())).map(|ByKey(old)| old);
-        for index in self.indices.values_mut() {
-            if let Some(old) = &old {
-                index.remove(old);
-            }
-            index.insert(item);
-        }
+        change.apply(&mut self.indices, item.key(), Some(item));
         old
     }
 
-    fn remove(&mut self, key: &ObjectKey) -> Option<Item> {
+    fn remove(&mut self, key: &ObjectKey, change: IndexChange) -> Option<Item> {
         let ByKey(old) = self.objects.take(key)?;
-        for index in self.indices.values_mut() {
-            index.remove(&old);
-        }
+        change.apply(&mut self.indices, key, None);
         Some(old)
-    }
-}
-
-impl Index {
-    /// The values of an item; none if the function panics.
-    fn values(&self, item: &Item) -> Vec<String> {
-        catch_unwind(AssertUnwindSafe(|| (self.values_of)(item))).unwrap_or_else(|_| {
-            tracing::error!(object = ?item, "an index function panicked");
-            Vec::new()
-        })
-    }
-
-    fn insert(&mut self, item: &Item) {
-        for value in self.values(item) {
-            self.objects.entry(value.into()).or_default().insert(ByKey(item.clone()));
-        }
-    }
-
-    fn remove(&mut self, item: &Item) {
-        for value in self.values(item) {
-            let Some(objects) = self.objects.get_mut(value.as_str()) else { continue };
-            objects.remove(item.key());
-            if objects.is_empty() {
-                self.objects.remove(value.as_str());
-            }
-        }
     }
 }
 

@@ -85,11 +85,6 @@ impl UnconfirmedWrites {
         self.requested = self.now;
     }
 
-    /// Whether a write of this object is not confirmed.
-    pub(crate) fn contains(&self, key: &ObjectKey) -> bool {
-        !self.unconfirmed.is_empty() && self.unconfirmed.contains_key(key)
-    }
-
     /// Remembers the state after a write.
     pub(crate) fn record_write(&mut self, item: &Item) {
         self.remember(

@@ -163,6 +163,10 @@ fn target(key: &str) -> Option<Target> {
         ["api", "ga"] => Some(Target::Stable),
         ["api", "beta"] => Some(Target::Beta),
         ["api", "alpha"] => Some(Target::Alpha),
+        // kube-apiserver's name of the core group's version.
+        ["api", version] if is_version(version) => {
+            Some(Target::Version(String::new(), owned(version)))
+        }
         [version] if is_version(version) => Some(Target::Version(String::new(), owned(version))),
         [group, version] if is_version(version) => {
             Some(Target::Version(owned(group), owned(version)))
@@ -248,6 +252,7 @@ mod tests {
         for (item, expected) in [
             ("apps/v1=false", "apps/v1 cannot be turned off"),
             ("v1=false", "v1 cannot be turned off"),
+            ("api/v1=false", "v1 cannot be turned off"),
             ("api/all=false", "v1 cannot be turned off"),
             ("batch/v2alpha1=true", "there is no built-in API batch/v2alpha1; those"),
             ("batch/v1/jobz=true", "there is no built-in API batch/v1/jobz; those"),

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
@@ -10,20 +11,26 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudgetSpec;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
 
+use super::scale_memory::{Order, ScaleMemory};
 use crate::controller_context::ControllerContext;
 use crate::int_or_string::{self, Rounding};
 use crate::metadata::{Metadata, OwnerReference};
 use crate::pod_view::PodView;
-use crate::scale_client::{ScaleClient, ScaleError};
+use crate::scale_client::ScaleError;
 use crate::slow_start::MAX_CONCURRENT;
 use runtime::Lister;
 
 /// The number of pods that should exist, and that should be healthy.
+#[derive(Default)]
 pub(super) struct ExpectedPods {
     pub(super) count: i32,
     pub(super) desired_healthy: i32,
     /// Whether some pods, which are not counted, have no controller.
     pub(super) has_unmanaged: bool,
+    /// The number of controllers.
+    pub(super) controllers: usize,
+    /// The time after which the pods must be counted again, although nothing has changed.
+    pub(super) recheck_in: Option<Duration>,
 }
 
 /// The reason why pods cannot be counted.
@@ -32,18 +39,20 @@ pub(super) struct CountError {
     pub(super) message: String,
     /// Whether a retry may succeed, although nothing has changed.
     pub(super) is_transient: bool,
+    /// The time after which the reason must be checked again.
+    pub(super) recheck_in: Option<Duration>,
 }
 
 impl From<String> for CountError {
     fn from(message: String) -> Self {
-        Self { message, is_transient: false }
+        Self { message, is_transient: false, recheck_in: None }
     }
 }
 
 impl From<ScaleError> for CountError {
     fn from(error: ScaleError) -> Self {
         let is_transient = matches!(error, ScaleError::Discovery(_) | ScaleError::Request(_));
-        Self { message: error.to_string(), is_transient }
+        Self { message: error.to_string(), is_transient, recheck_in: None }
     }
 }
 
@@ -53,7 +62,7 @@ pub(super) struct PodControllers {
     replica_sets: Lister<ScaledView>,
     deployments: Lister<ScaledView>,
     stateful_sets: Lister<ScaledView>,
-    scales: ScaleClient,
+    scales: ScaleMemory,
 }
 
 /// A part of a kind with replicas.
@@ -71,67 +80,81 @@ struct ScaledSpecView {
 }
 
 /// The uid of a controller and its scale.
-type Scaled = (String, i32);
+struct Scaled {
+    uid: String,
+    scale: i32,
+    /// The time after which the scale must be read again.
+    recheck_in: Option<Duration>,
+}
 
 impl PodControllers {
-    pub(super) fn new(cx: &ControllerContext) -> Self {
+    pub(super) fn new(cx: &ControllerContext, order: Order) -> Self {
         Self {
             replication_controllers: cx.manager.informer::<ReplicationController>().lister(),
             replica_sets: cx.manager.informer::<ReplicaSet>().lister(),
             deployments: cx.manager.informer::<Deployment>().lister(),
             stateful_sets: cx.manager.informer::<StatefulSet>().lister(),
-            scales: ScaleClient::new(cx.client.clone(), cx.reader.clone(), cx.clock()),
+            scales: ScaleMemory::new(cx, order),
         }
     }
 
-    /// The expected pods of a budget that selects `pods`.
+    /// The expected pods of a budget that selects `pods`, for a count after this change of them.
     pub(super) async fn expected_pods(
         &self,
         spec: Option<&PodDisruptionBudgetSpec>,
         pods: &[Arc<PodView>],
+        change: u64,
     ) -> Result<ExpectedPods, CountError> {
-        let none = ExpectedPods { count: 0, desired_healthy: 0, has_unmanaged: false };
-        let Some(spec) = spec else { return Ok(none) };
+        let Some(spec) = spec else { return Ok(ExpectedPods::default()) };
         match (&spec.max_unavailable, &spec.min_available) {
             (Some(max_unavailable), _) => {
-                let (count, has_unmanaged) = self.total_scale(pods).await?;
-                let desired_healthy = (count - scaled(max_unavailable, count)?).max(0);
-                Ok(ExpectedPods { count, desired_healthy, has_unmanaged })
+                let expected = self.total_scale(pods, change).await?;
+                let desired = expected.count - scaled(max_unavailable, expected.count)?;
+                Ok(ExpectedPods { desired_healthy: desired.max(0), ..expected })
             }
             (None, Some(IntOrString::Int(desired_healthy))) => {
                 let count = i32::try_from(pods.len()).unwrap_or(i32::MAX);
-                Ok(ExpectedPods { count, desired_healthy: *desired_healthy, ..none })
+                let desired_healthy = *desired_healthy;
+                Ok(ExpectedPods { count, desired_healthy, ..ExpectedPods::default() })
             }
             (None, Some(min_available)) => {
-                let (count, has_unmanaged) = self.total_scale(pods).await?;
-                let desired_healthy = scaled(min_available, count)?;
-                Ok(ExpectedPods { count, desired_healthy, has_unmanaged })
+                let expected = self.total_scale(pods, change).await?;
+                let desired_healthy = scaled(min_available, expected.count)?;
+                Ok(ExpectedPods { desired_healthy, ..expected })
             }
-            (None, None) => Ok(none),
+            (None, None) => Ok(ExpectedPods::default()),
         }
     }
 
-    /// The sum of the scales of all controllers, and whether some pods have none.
-    async fn total_scale(&self, pods: &[Arc<PodView>]) -> Result<(i32, bool), CountError> {
-        let mut has_unmanaged = false;
+    /// The sum of the scales of all controllers. No number of healthy pods is desired.
+    async fn total_scale(
+        &self,
+        pods: &[Arc<PodView>],
+        change: u64,
+    ) -> Result<ExpectedPods, CountError> {
+        let mut total = ExpectedPods::default();
         let (mut known_owners, mut requests) = (HashSet::new(), Vec::new());
         for pod in pods {
             match pod.metadata.controller() {
-                None => has_unmanaged = true,
+                None => total.has_unmanaged = true,
                 Some(owner) if known_owners.insert(&owner.uid) => {
-                    requests.push(self.scale_of_pod(owner, &pod.metadata));
+                    requests.push(self.scale_of_pod(owner, &pod.metadata, change));
                 }
                 Some(_) => {}
             }
         }
+        total.controllers = requests.len();
         let mut found = stream::iter(requests).buffered(MAX_CONCURRENT);
         // Several ReplicaSets may belong to one Deployment.
         let mut scales = HashMap::new();
         while let Some(scaled) = found.next().await {
-            let (uid, scale) = scaled?;
+            let Scaled { uid, scale, recheck_in } = scaled?;
             scales.insert(uid, scale);
+            // Those that were read later are still remembered at the end, as read after the change.
+            total.recheck_in = total.recheck_in.max(recheck_in);
         }
-        Ok((scales.into_values().fold(0, i32::saturating_add), has_unmanaged))
+        total.count = scales.into_values().fold(0, i32::saturating_add);
+        Ok(total)
     }
 
     /// The scale of the controller of a pod, which must exist.
@@ -139,27 +162,33 @@ impl PodControllers {
         &self,
         owner: &OwnerReference,
         pod: &Metadata,
+        change: u64,
     ) -> Result<Scaled, CountError> {
-        let scaled = self.scale_of(owner, &pod.namespace).await?;
-        scaled.ok_or_else(|| format!("found no controllers for pod {:?}", pod.name).into())
-    }
-
-    /// The scale of the controller of a pod, or of the controller of that.
-    async fn scale_of(
-        &self,
-        owner: &OwnerReference,
-        namespace: &str,
-    ) -> Result<Option<Scaled>, CountError> {
+        let missing = |recheck_in| CountError {
+            message: format!("found no controllers for pod {:?}", pod.name),
+            is_transient: false,
+            recheck_in,
+        };
         let group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group);
+        let namespace = &pod.namespace;
         let cached = match (group, owner.kind.as_str()) {
             ("", "ReplicationController") => &self.replication_controllers,
             ("apps", "StatefulSet") => &self.stateful_sets,
+            ("apps", "Deployment") => &self.deployments,
             ("apps" | "extensions", "ReplicaSet") => {
-                return Ok(self.scale_of_replica_set(owner, namespace));
+                let scaled = self.scale_of_replica_set(owner, namespace);
+                return scaled.ok_or_else(|| missing(None));
             }
-            _ => return self.scale_of_other(owner, namespace).await,
+            _ => {
+                let known = self.scales.get(owner, namespace, change).await?;
+                let recheck_in = known.recheck_in;
+                let same = known.scale.filter(|(uid, _)| uid.as_ref() == Some(&owner.uid));
+                let scaled =
+                    same.map(|(_, scale)| Scaled { uid: owner.uid.clone(), scale, recheck_in });
+                return scaled.ok_or_else(|| missing(recheck_in));
+            }
         };
-        Ok(find(cached, owner, namespace).map(|found| found.scale()))
+        find(cached, owner, namespace).map(|found| found.scale()).ok_or_else(|| missing(None))
     }
 
     fn scale_of_replica_set(&self, owner: &OwnerReference, namespace: &str) -> Option<Scaled> {
@@ -171,23 +200,12 @@ impl PodControllers {
             _ => Some(replica_set.scale()),
         }
     }
-
-    async fn scale_of_other(
-        &self,
-        owner: &OwnerReference,
-        namespace: &str,
-    ) -> Result<Option<Scaled>, CountError> {
-        let found = self.scales.get(&owner.api_version, &owner.kind, namespace, &owner.name).await;
-        let Some(found) = found? else { return Ok(None) };
-        let uid = found.scale.metadata.uid.filter(|uid| *uid == owner.uid);
-        let replicas = found.scale.spec.and_then(|spec| spec.replicas).unwrap_or_default();
-        Ok(uid.map(|uid| (uid, replicas)))
-    }
 }
 
 impl ScaledView {
     fn scale(&self) -> Scaled {
-        (self.metadata.uid.clone(), self.spec.replicas.unwrap_or(1))
+        let (uid, scale) = (self.metadata.uid.clone(), self.spec.replicas.unwrap_or(1));
+        Scaled { uid, scale, recheck_in: None }
     }
 }
 

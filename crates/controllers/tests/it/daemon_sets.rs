@@ -242,6 +242,22 @@ async fn an_update_replaces_pods_within_the_allowed_unavailability() {
 }
 
 #[tokio::test]
+async fn a_revision_that_somebody_creates_for_a_set_is_not_merged_at_once() {
+    let plane = plane(1).await;
+    plane.create(SETS, &set(&json!({}))).await;
+    until_complete(&plane, 1).await;
+    let mut copy = plane.read(REVISIONS).await["items"][0].take();
+    let metadata = copy["metadata"].take();
+    copy["metadata"] = json!({"name": "copy", "labels": metadata["labels"],
+        "ownerReferences": metadata["ownerReferences"]});
+    copy["revision"] = json!(2);
+    plane.create(REVISIONS, &copy).await;
+    plane.controllers().manager().settled(Duration::from_secs(60)).await.unwrap();
+    assert_eq!(names(&plane.read(REVISIONS).await).len(), 2);
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn an_update_with_surge_deletes_a_pod_after_its_successor_is_available() {
     let plane = plane(3).await;
     let rolling = json!({"maxSurge": 1, "maxUnavailable": 0});

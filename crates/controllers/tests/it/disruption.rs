@@ -1,7 +1,11 @@
 //! Disruption budgets and evictions.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use http::Method;
 use serde_json::{Value, json};
 
 use crate::interception::{self, Interception};
@@ -148,7 +152,8 @@ async fn a_scale_that_cannot_be_read_does_not_stop_other_budgets() {
         plane.create(BUDGETS, &json!({"metadata": {"name": name}, "spec": spec})).await;
     }
     until_counts(&plane, [1, 1, 1, 0]).await;
-    plane.stop().await;
+    // A stop would wait for the response.
+    drop(plane);
 }
 
 #[tokio::test]
@@ -205,5 +210,115 @@ async fn a_pod_that_is_not_deleted_loses_the_disruption_target_condition() {
     plane.advance(Duration::from_secs(121));
     let pod = plane.until(&format!("{PODS}/a"), is_reset).await;
     assert_eq!(pod["status"]["conditions"].as_array().unwrap().len(), 1);
+    plane.stop().await;
+}
+
+/// Restarts the controllers, and counts their requests to paths with this end.
+async fn count_requests(plane: &mut Plane, method: Method, end: &'static str) -> Arc<AtomicUsize> {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let connect = interception::connect(plane, move |request| {
+        let is_counted = request.method() == method && request.uri().path().ends_with(end);
+        counted.fetch_add(usize::from(is_counted), Relaxed);
+        Interception::None
+    });
+    plane.restart_with(connect).await;
+    count
+}
+
+/// Creates budgets that allow one pod to be absent, and waits until they were counted.
+async fn create_budgets(plane: &Plane, names: &[&str], is_counted: impl Fn(&Value) -> bool) {
+    for name in names {
+        let spec = json!({"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}});
+        plane.create(BUDGETS, &json!({"metadata": {"name": name}, "spec": spec})).await;
+        plane.until(&format!("{BUDGETS}/{name}"), |_, budget| is_counted(budget)).await;
+    }
+}
+
+async fn set_ready(plane: &Plane, pod: &str, ready: bool) {
+    let status = if ready { "True" } else { "False" };
+    let status = json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+    plane.merge(&format!("{PODS}/{pod}/status"), &status).await;
+}
+
+#[tokio::test]
+async fn a_kind_without_a_scale_is_not_asked_for_scales_again() {
+    let mut plane = Plane::start(&["disruption"]).await;
+    let requests = count_requests(&mut plane, Method::GET, "/scale").await;
+    for name in ["a", "b", "c", "d"] {
+        let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": name,
+            "controller": true});
+        create_ready_pod(&plane, name, Some(&owner)).await;
+    }
+    let is_failed = |budget: &Value| {
+        let message = budget["status"]["conditions"][0]["message"].as_str();
+        message == Some("jobs.batch does not implement the scale subresource")
+    };
+    create_budgets(&plane, &["first"], is_failed).await;
+    assert!((1..=4).contains(&requests.swap(0, Relaxed)));
+    for number in 0..10 {
+        set_ready(&plane, "a", number % 2 == 0).await;
+    }
+    create_budgets(&plane, &["second", "third"], is_failed).await;
+    assert_eq!(requests.load(Relaxed), 0);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_scale_is_read_once_for_all_budgets_and_again_after_the_last_change_of_its_pods() {
+    let mut plane = Plane::start(&["disruption"]).await;
+    let requests = count_requests(&mut plane, Method::GET, "/scale").await;
+    let set = create_custom_set(&plane).await;
+    let owner = owner("example.com/v1", "Set", &set);
+    for name in ["a", "b", "c"] {
+        create_ready_pod(&plane, name, Some(&owner)).await;
+    }
+    let is_counted = |budget: &Value| budget["status"]["expectedPods"] == 3;
+    create_budgets(&plane, &["first", "second", "third", "web"], is_counted).await;
+    for is_ready in [false, true, false] {
+        set_ready(&plane, "a", is_ready).await;
+    }
+    until_counts(&plane, [3, 2, 2, 0]).await;
+    assert_eq!(requests.load(Relaxed), 1, "the clock has not advanced");
+    let set = "/apis/example.com/v1/namespaces/default/sets/s";
+    plane.merge(set, &json!({"spec": {"replicas": 5}})).await;
+    set_ready(&plane, "b", false).await;
+    let is_recounted = |_: u16, budget: &Value| {
+        plane.advance(Duration::from_secs(1));
+        let status = &budget["status"];
+        status["expectedPods"] == 5 && status["currentHealthy"] == 1
+    };
+    plane.until(BUDGET, is_recounted).await;
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn a_budget_whose_pods_keep_changing_is_counted_a_few_times_and_after_the_last_change() {
+    let mut plane = Plane::start(&["disruption"]).await;
+    let writes = count_requests(&mut plane, Method::PUT, "/status").await;
+    create_ready_pod(&plane, "a", None).await;
+    create_budget(&plane, json!({"minAvailable": 0})).await;
+    let is_healthy = |budget: &Value, healthy: u64| budget["status"]["currentHealthy"] == healthy;
+    plane.until(BUDGET, |_, budget| is_healthy(budget, 1)).await;
+    for number in 0..40 {
+        set_ready(&plane, "a", number % 2 == 0).await;
+    }
+    // The controller has seen the changes when it has seen a later budget.
+    plane
+        .create(
+            BUDGETS,
+            &json!({"metadata": {"name": "last"},
+        "spec": {"minAvailable": 0, "selector": {}}}),
+        )
+        .await;
+    let last = format!("{BUDGETS}/last");
+    plane.until(&last, |_, budget| budget["status"]["expectedPods"] == 1).await;
+    let count = writes.load(Relaxed);
+    assert!(count <= 13, "{count} writes in one moment");
+    let is_last = |_: u16, budget: &Value| {
+        plane.advance(Duration::from_secs(1));
+        is_healthy(budget, 0)
+    };
+    plane.until(BUDGET, is_last).await;
     plane.stop().await;
 }

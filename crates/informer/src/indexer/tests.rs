@@ -1,5 +1,8 @@
 //! The indexer against a naive model, and observed writes.
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::*;
 use crate::seeded::{for_seeds, pick};
 use keel::Entropy;
@@ -178,4 +181,82 @@ fn an_object_for_which_an_index_function_panics_is_cached() {
     assert_eq!(shown(indexer.list()), ["n/a@1", "n/b@2"]);
     assert_eq!(shown(indexer.by_index("color", "red").unwrap()), ["n/b@2"]);
     assert!(indexer.remove(&ObjectKey::new("n", "a")).is_some());
+}
+
+#[test]
+fn no_index_function_runs_under_the_lock() {
+    let indexer = Arc::new(Indexer::new());
+    let weak = Arc::downgrade(&indexer);
+    indexer.add_index("color", move |item| {
+        let indexer = weak.upgrade().unwrap();
+        assert!(indexer.0.try_write().is_ok(), "a reader would wait for this function");
+        by_color(item)
+    });
+    let colors = |expected: &[&str]| assert_eq!(indexer.index_values("color").unwrap(), expected);
+    indexer.insert(item("n", "a", "red", 1));
+    indexer.insert(item("n", "a", "blue", 2));
+    colors(&["blue"]);
+    indexer.apply_state(item("n", "a", "green", 3), Origin::Watch);
+    indexer.apply_state(item("n", "b", "red", 4), Origin::List);
+    indexer.apply_write(item("n", "c", "blue", 5));
+    colors(&["blue", "green", "red"]);
+    indexer.remove(&ObjectKey::new("n", "a"));
+    indexer.apply_deletion(&ObjectKey::new("n", "b"), "nb");
+    colors(&["blue"]);
+    indexer.apply_removal(item("n", "c", "blue", 6), Origin::Watch);
+    colors(&[]);
+}
+
+#[test]
+fn an_index_function_is_called_once_for_each_state_of_a_change() {
+    let indexer = Indexer::new();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    indexer.add_index("color", move |item| {
+        counted.fetch_add(1, Relaxed);
+        by_color(item)
+    });
+    let check = |expected| assert_eq!(calls.swap(0, Relaxed), expected);
+    indexer.apply_write(item("n", "a", "red", 1));
+    check(1);
+    indexer.apply_state(item("n", "a", "red", 1), Origin::Watch);
+    indexer.apply_state(item("n", "a", "red", 1), Origin::List);
+    check(0);
+    indexer.apply_state(item("n", "a", "blue", 2), Origin::Watch);
+    check(2);
+    indexer.remove(&ObjectKey::new("n", "a"));
+    check(1);
+    indexer.remove(&ObjectKey::new("n", "a"));
+    check(0);
+}
+
+#[test]
+fn a_change_that_another_writer_has_overtaken_is_computed_again() {
+    let indexer = Arc::new(Indexer::new());
+    let weak = Arc::downgrade(&indexer);
+    indexer.add_index("color", move |state| {
+        // The first state is computed while another one is inserted.
+        if state.resource_version() == "2" {
+            let indexer = weak.upgrade().unwrap();
+            if indexer.list().iter().all(|known| known.resource_version() != "3") {
+                indexer.insert(item("n", "a", "blue", 3));
+            }
+        }
+        by_color(state)
+    });
+    indexer.insert(item("n", "a", "red", 1));
+    indexer.insert(item("n", "a", "green", 2));
+    assert_eq!(indexer.index_values("color").unwrap(), ["green"]);
+    assert_eq!(shown(indexer.by_index("color", "green").unwrap()), ["n/a@2"]);
+}
+
+#[test]
+fn the_same_state_with_other_bytes_replaces_the_item_in_the_indices() {
+    let indexer = Indexer::new();
+    indexer.add_index("color", by_color);
+    indexer.insert(item("n", "a", "red", 1));
+    let again = item("n", "a", "red", 1);
+    indexer.insert(again.clone());
+    let found = indexer.by_index("color", "red").unwrap();
+    assert!(std::ptr::eq(found[0].key(), again.key()));
 }

@@ -11,6 +11,7 @@
 
 mod parser;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::field_path::quote;
@@ -22,6 +23,8 @@ use crate::{ErrorList, Path, Value, names};
 pub struct LabelSelector {
     /// All must hold. Sorted by key, which makes the printed form the same for the same meaning.
     requirements: Vec<LabelRequirement>,
+    /// The number of different keys that a selected object must have.
+    required_keys: usize,
     /// Whether it selects no object, whatever the requirements are.
     nothing: bool,
 }
@@ -68,7 +71,7 @@ impl LabelSelector {
 
     /// Selects no object.
     pub fn nothing() -> Self {
-        Self { requirements: Vec::new(), nothing: true }
+        Self { nothing: true, ..Self::default() }
     }
 
     /// Parses the form used in queries. An error is the message for the client.
@@ -105,7 +108,9 @@ impl LabelSelector {
 
     fn of(mut requirements: Vec<LabelRequirement>) -> Self {
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
-        Self { requirements, nothing: false }
+        let same_keys = requirements.chunk_by(|a, b| a.key == b.key);
+        let required_keys = same_keys.filter(|same_key| requires_key(same_key)).count();
+        Self { requirements, required_keys, nothing: false }
     }
 
     /// Whether it selects everything.
@@ -118,19 +123,57 @@ impl LabelSelector {
         &self.requirements
     }
 
+    /// The number of different keys that a selected object must have.
+    pub fn required_keys(&self) -> usize {
+        self.required_keys
+    }
+
     /// Whether it selects an object with these labels.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         !self.nothing && self.requirements.iter().all(|known| known.matches(label(&known.key)))
     }
 
+    /// Whether it selects an object with exactly these labels. Requirements on other keys are only
+    /// counted, so that a selector with many of them takes no longer.
+    ///
+    /// ```
+    /// # use machinery::selector::LabelSelector;
+    /// let labels = [("app".to_owned(), "web".to_owned())].into();
+    /// assert!(LabelSelector::parse("app=web,!old")?.matches_labels(&labels));
+    /// assert!(!LabelSelector::parse("app=web,tier")?.matches_labels(&labels));
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn matches_labels(&self, labels: &BTreeMap<String, String>) -> bool {
+        if self.nothing || labels.len() < self.required_keys {
+            return false;
+        }
+        let mut found = 0;
+        for (key, value) in labels {
+            let requirements = self.requirements_on(key);
+            if !requirements.iter().all(|it| it.matches(Some(value))) {
+                return false;
+            }
+            found += usize::from(requires_key(requirements));
+        }
+        found == self.required_keys
+    }
+
     /// The value that the first requirement on `key` demands, if it allows only one.
     pub fn requires_exact_match(&self, key: &str) -> Option<&str> {
-        let requirement = self.requirements.iter().find(|known| known.key == key)?;
-        match (requirement.operator, requirement.values.as_slice()) {
-            (Operator::Equals | Operator::DoubleEquals | Operator::In, [only]) => Some(only),
-            _ => None,
-        }
+        self.requirements_on(key).first()?.exact_value()
     }
+
+    fn requirements_on(&self, key: &str) -> &[LabelRequirement] {
+        let from = self.requirements.partition_point(|known| known.key.as_str() < key);
+        let rest = &self.requirements[from..];
+        let count = rest.iter().take_while(|known| known.key == key).count();
+        &rest[..count]
+    }
+}
+
+/// Whether an object without the label cannot satisfy all of these requirements on it.
+fn requires_key(requirements: &[LabelRequirement]) -> bool {
+    requirements.iter().any(|requirement| !requirement.matches(None))
 }
 
 impl LabelRequirement {
@@ -164,10 +207,19 @@ impl LabelRequirement {
         Ok(Self { key: key.to_owned(), operator, values })
     }
 
+    /// The only value that the requirement allows.
+    pub fn exact_value(&self) -> Option<&str> {
+        match (self.operator, self.values.as_slice()) {
+            (Operator::Equals | Operator::DoubleEquals | Operator::In, [only]) => Some(only),
+            _ => None,
+        }
+    }
+
     /// Whether the value of the label satisfies the requirement; None if the object lacks the
     /// label.
     pub fn matches(&self, value: Option<&str>) -> bool {
-        let is_listed = |value: &str| self.values.iter().any(|known| known == value);
+        let is_listed =
+            |value: &str| self.values.binary_search_by(|known| known.as_str().cmp(value)).is_ok();
         self.operator.holds(value, is_listed, self.values.first().map(String::as_str))
     }
 }

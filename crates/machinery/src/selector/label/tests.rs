@@ -160,3 +160,38 @@ proptest! {
         let _ = LabelSelector::parse(&text);
     }
 }
+
+#[test]
+fn labels_are_matched_as_by_each_requirement() {
+    let selectors = [
+        "",
+        "a",
+        "!a",
+        "a=1",
+        "a!=1",
+        "a in (1,2,3)",
+        "a notin (1,2,3)",
+        "a>1",
+        "a<2",
+        "a,!a",
+        "a=1,a=2",
+        "a=1,b=1",
+        "a,b!=1,c notin (1)",
+        "b,a in (1),!c",
+        "a!=1,a",
+        "!a,!b",
+    ];
+    let values = [None, Some("1"), Some("2"), Some("x")];
+    for selector in selectors {
+        let selector = LabelSelector::parse(selector).unwrap();
+        for (a, b) in values.iter().flat_map(|a| values.map(|b| (*a, b))) {
+            let labels = [("a", a), ("b", b), ("z", Some("1"))];
+            let labels = labels.into_iter().filter_map(|(key, value)| Some((key, value?)));
+            let labels: BTreeMap<String, String> =
+                labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+            let expected = selector.matches(|key| labels.get(key).map(String::as_str));
+            assert_eq!(selector.matches_labels(&labels), expected, "{selector} {labels:?}");
+        }
+    }
+    assert!(!LabelSelector::nothing().matches_labels(&BTreeMap::new()));
+}
