@@ -43,8 +43,15 @@ async fn reconcile<K: PodSet>(request: Request, cx: Arc<Context<K>>) -> Result<A
         return Ok(Action::Done); // the garbage collector deletes its pods
     }
     let scaled = cx.scale(&set).await;
-    cx.update_status(&set).await?; // also of what was done before a failure
-    scaled.map(|()| Action::Done)
+    let reported = cx.update_status(&set).await; // also of what was done before a failure
+    match (scaled, reported) {
+        (Ok(()), reported) => reported.map(|()| Action::Done),
+        (Err(failure), Ok(())) => Err(failure),
+        (Err(failure), Err(status_failure)) => {
+            tracing::warn!(%status_failure, "cannot write the status");
+            Err(failure)
+        }
+    }
 }
 
 impl<K: PodSet> Context<K> {
@@ -132,8 +139,8 @@ impl<K: PodSet> Context<K> {
 
     /// Records an Event about a request that the server has refused.
     fn report(&self, set: &K, reason: &str, error: Error) -> Failure {
-        // A name that exists is not a problem: the cache will show the pod.
-        let is_stale = matches!(&error, Error::Api(status) if status.is_already_exists());
+        // A name that exists or has another uid is not a problem: the cache will show the pod.
+        let is_stale = matches!(&error, Error::Api(status) if status.code == 409);
         let failure = Failure::from(error);
         if !is_stale {
             self.recorder.record(set, EventType::Warning, reason, &failure.to_string());

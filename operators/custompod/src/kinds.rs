@@ -19,8 +19,8 @@ use runtime::prelude::*;
     namespaced,
     status = "PodSetStatus",
     scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.replicas"),
-    printcolumn(name = "Wanted", type_ = "integer", json_path = ".spec.replicas"),
-    printcolumn(name = "Live", type_ = "integer", json_path = ".status.replicas"),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas"),
+    printcolumn(name = "Current", type_ = "integer", json_path = ".status.replicas"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     object_rule("self.metadata.name.size() <= 60", message = "the name is a label of the pods")
 )]
@@ -38,8 +38,8 @@ pub struct CustomPodSpec {
     namespaced,
     status = "PodSetStatus",
     scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.replicas"),
-    printcolumn(name = "Wanted", type_ = "integer", json_path = ".spec.replicas"),
-    printcolumn(name = "Live", type_ = "integer", json_path = ".status.replicas"),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas"),
+    printcolumn(name = "Current", type_ = "integer", json_path = ".status.replicas"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     object_rule("self.metadata.name.size() <= 60", message = "the name is a label of the pods")
 )]

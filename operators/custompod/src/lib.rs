@@ -15,13 +15,11 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let options = ManagerOptions::default();
 //! let manager = Manager::new(client::connect(client::infer().await?, &options.clock)?, options);
-//! add_to(&manager, &Options::default())?;
+//! add_to(&manager, &Options::default());
 //! manager.run().await?;
 //! # Ok(())
 //! # }
 //! ```
-
-use std::convert::Infallible;
 
 use runtime::Manager;
 
@@ -50,9 +48,8 @@ impl Default for Options {
     }
 }
 
-/// The YAML documents that the cluster needs: the CRDs, the service account and its permissions. The
-/// operator has no webhook.
-pub fn manifests(_webhook_url: &str) -> Vec<String> {
+/// The YAML documents that the cluster needs: the CRDs, the service account and its permissions.
+pub fn manifests() -> Vec<String> {
     let files = [
         include_str!("../crd/custompods.yaml"),
         include_str!("../crd/imoocpods.yaml"),
@@ -63,8 +60,7 @@ pub fn manifests(_webhook_url: &str) -> Vec<String> {
 }
 
 /// Adds the controllers of both kinds.
-pub fn add_to(manager: &Manager, options: &Options) -> Result<(), Infallible> {
+pub fn add_to(manager: &Manager, options: &Options) {
     manager.add(controller::controller::<CustomPod>(manager, options));
     manager.add(controller::controller::<ImoocPod>(manager, options));
-    Ok(())
 }

@@ -48,19 +48,21 @@ enum Command {
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     if let Some(Command::Manifests) = arguments.command {
-        io::stdout().write_all(manifests("").join("---\n").as_bytes())?;
+        io::stdout().write_all(manifests().join("---\n").as_bytes())?;
         return Ok(());
     }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
     let election = LeaderElection::new(NAMESPACE, &format!("{NAME}-operator"));
     let options = ManagerOptions {
+        name: env!("CARGO_PKG_NAME"),
+        version: env!("CARGO_PKG_VERSION"),
         endpoint: arguments.endpoint,
         leader_election: arguments.leader_elect.then_some(election),
         ..ManagerOptions::default()
     };
     let client = client::connect(client::infer().await?, &options.clock)?;
     let manager = Manager::new(client, options);
-    add_to(&manager, &arguments.options)?;
+    add_to(&manager, &arguments.options);
     Ok(manager.run().await?)
 }

@@ -58,6 +58,12 @@ pub mod v2 {
             type_ = "string",
             json_path = ".status.conditions[?(@.type=='Ready')].status"
         ),
+        printcolumn(
+            name = "Reason",
+            type_ = "string",
+            json_path = ".status.conditions[?(@.type=='Ready')].reason",
+            priority = 1
+        ),
         printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
         rule(
             "!isCIDR(self.cidr) || !isIP(self.gateway) || cidr(self.cidr).containsIP(self.gateway)",
@@ -124,8 +130,8 @@ impl From<v1::Network> for v2::Network {
     fn from(network: v1::Network) -> Self {
         let v1::Network { mut metadata, spec } = network;
         let annotations = metadata.annotations.as_mut();
-        let status = annotations.and_then(|it| it.remove(STATUS_ANNOTATION));
-        metadata.annotations = metadata.annotations.filter(|it| !it.is_empty());
+        let status = annotations.and_then(|all| all.remove(STATUS_ANNOTATION));
+        metadata.annotations = metadata.annotations.filter(|annotations| !annotations.is_empty());
         // A status that a user has made unreadable is written anew by the operator.
         let status = status.and_then(|status| serde_json::from_str(&status).ok());
         let spec = v2::NetworkSpec { cidr: spec.cidr, gateway: spec.gateway };

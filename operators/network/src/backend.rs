@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Everything that a backend makes carries a [`Mark`], by which it is found again. A backend touches
-//! nothing without the mark of its owner.
+//! nothing without a mark of its cluster.
 
 mod desired;
 pub mod dry_run;
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 pub use desired::Desired;
-pub use mark::{InvalidOwner, Mark, Owner};
+pub use mark::{ClusterName, InvalidClusterName, Mark};
 
 use runtime::Request;
 
@@ -46,11 +46,18 @@ pub trait Backend: Send + Sync + 'static {
         change: &Self::Change,
     ) -> impl Future<Output = Result<(), BackendError>> + Send;
 
-    /// The Networks of which something exists.
+    /// The Networks of which something exists. Called at the beginning of each resync: a backend may
+    /// use what it has listed for the plans that follow.
     fn keys(
         &self,
-        owner: &Owner,
+        cluster: &ClusterName,
     ) -> impl Future<Output = Result<Vec<Request>, BackendError>> + Send;
+
+    /// Whether what was made outlasts this process. If not, a network that is missing after a restart
+    /// has not been deleted by somebody else.
+    fn is_durable(&self) -> bool {
+        true
+    }
 }
 
 /// The result of [`Backend::plan`].

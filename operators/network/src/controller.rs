@@ -1,13 +1,14 @@
 //! The reconcile function: makes the networks of a backend those that the API declares.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Namespace;
 use tokio::sync::{OnceCell, mpsc};
 
 use crate::api::v2::{Network, NetworkStatus};
-use crate::backend::{Backend, BackendError, Desired, Mark, Owner};
-use crate::{Options, orphans, overlap};
+use crate::backend::{Backend, BackendError, ClusterName, Desired, Mark};
+use crate::{Options, overlap, resync};
 use runtime::informer::ObjectEvent;
 use runtime::informer::work_queue::RateLimits;
 use runtime::prelude::*;
@@ -25,38 +26,33 @@ pub(crate) struct Context<B> {
     pub(crate) backend: Arc<B>,
     recorder: Recorder,
     clock: Clock,
-    owner: OnceCell<Owner>,
+    cluster_name: OnceCell<ClusterName>,
+    /// The Networks whose networks this process knows to exist. A backend that is not durable has
+    /// lost all others with an earlier process.
+    known: Mutex<BTreeSet<Request>>,
 }
 
-/// Adds the controller to a manager, with a task that looks for networks whose Network is gone.
+/// Adds the controller to a manager, with a task that resyncs.
 pub(crate) fn add<B: Backend>(manager: &Manager, options: &Options, backend: Arc<B>) {
-    let (sender, orphans) = mpsc::channel(16);
-    let context = Arc::new(Context {
-        client: manager.client(),
-        networks: manager.lister(),
-        backend,
-        recorder: manager.recorder("samplecrd.k8s.io/network-operator"),
-        clock: manager.clock().clone(),
-        owner: OnceCell::new_with(options.owner.clone()),
-    });
+    let (sender, resyncs) = mpsc::channel(16);
+    let context = Arc::new(Context::new(manager, options, backend));
     let retries =
         RateLimits { backoff_cap: options.resync.min(MAX_BACKOFF), ..RateLimits::default() };
     manager.add(
         Controller::for_::<Network>()
             .when(is_relevant())
-            .resync(options.resync)
-            .channel(orphans)
+            .channel(resyncs)
             .workers(2)
             .back_off(retries)
             .reconcile(reconcile, Arc::clone(&context)),
     );
-    orphans::find_periodically(manager, context, options.resync, sender);
+    resync::run_periodically(manager, context, options.resync, sender);
 }
 
 /// The longest time between two attempts.
 const MAX_BACKOFF: std::time::Duration = std::time::Duration::from_mins(1);
 
-/// Accepts changes of the spec, resyncs, and the loss of the status, but not the operator's own writes.
+/// Accepts changes of the spec and the loss of the status, but not the operator's own writes.
 fn is_relevant() -> Predicate {
     let has_lost_status = Predicate::custom(|event| match event {
         ObjectEvent::Updated { new, .. } => {
@@ -64,8 +60,7 @@ fn is_relevant() -> Predicate {
         }
         ObjectEvent::Added { .. } | ObjectEvent::Deleted { .. } => false,
     });
-    let is_resync = Predicate::resource_version_changed().not();
-    Predicate::generation_changed().or(is_resync).or(has_lost_status)
+    Predicate::generation_changed().or(has_lost_status)
 }
 
 async fn reconcile<B: Backend>(request: Request, cx: Arc<Context<B>>) -> Result<Action, Failure> {
@@ -85,12 +80,29 @@ async fn reconcile<B: Backend>(request: Request, cx: Arc<Context<B>>) -> Result<
 
 /// The result of [`Context::converge`].
 struct Converged {
-    /// The changes that were made.
+    /// The changes that were made, also before a failure.
     changes: Vec<String>,
-    ids: std::collections::BTreeMap<String, String>,
+    /// The objects of the backend.
+    ids: Result<BTreeMap<String, String>, BackendError>,
 }
 
 impl<B: Backend> Context<B> {
+    fn new(manager: &Manager, options: &Options, backend: Arc<B>) -> Self {
+        Self {
+            client: manager.client(),
+            networks: manager.lister(),
+            backend,
+            recorder: manager.recorder("samplecrd.k8s.io/network-operator"),
+            clock: manager.clock().clone(),
+            cluster_name: OnceCell::new_with(options.cluster_name.clone()),
+            known: Mutex::default(),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeSet<Request>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn apply(
         &self,
         request: &Request,
@@ -105,34 +117,44 @@ impl<B: Backend> Context<B> {
         if let Some(why) = overlap::with_an_older_network(network, &desired, &others) {
             return self.refuse(networks, network, "Overlap", &why).await;
         }
-        match self.converge(request, Some(&desired)).await {
-            Ok(converged) => {
-                self.record_changes(network, &converged.changes);
+        let Converged { changes, ids } = self.converge(request, Some(&desired)).await;
+        self.record_changes(request, network, &changes);
+        match ids {
+            Ok(ids) => {
+                self.known().insert(request.clone());
                 let ready = NewCondition::new("Ready", true, "InSync")
                     .message(format!("{} exists", network.spec.cidr));
                 let generation = network.metadata.generation;
                 let mut status = network.status.clone().unwrap_or_default();
                 conditions::set(&mut status.conditions, ready, generation, &self.clock);
                 status.observed_generation = generation;
-                status.backend_ids = converged.ids;
+                status.backend_ids = ids;
                 patch_status(networks, network, &status).await?;
                 Ok(Action::Done)
             }
             Err(error) => {
                 let why = error.to_string();
                 self.recorder.record(network, EventType::Warning, "Failed", &why);
-                self.report_not_ready(networks, network, error.reason(), &why).await?;
+                let reported = self.report_not_ready(networks, network, error.reason(), &why).await;
+                // The failure of the work decides when it is tried again.
+                if let Err(status_error) = reported {
+                    tracing::warn!(%status_error, "cannot write the status");
+                }
                 Err(failure(error))
             }
         }
     }
 
     async fn clean_up(&self, request: &Request, network: &Network) -> Result<Action, Failure> {
-        match self.converge(request, None).await {
-            Ok(Converged { changes, .. }) => {
-                let what =
-                    if changes.is_empty() { "nothing was left".into() } else { changes.join("; ") };
-                self.recorder.record(network, EventType::Normal, "Deleted", &what);
+        let Converged { changes, ids } = self.converge(request, None).await;
+        if !changes.is_empty() || ids.is_ok() {
+            let what =
+                if changes.is_empty() { "nothing was left".into() } else { changes.join("; ") };
+            self.recorder.record(network, EventType::Normal, "Deleted", &what);
+        }
+        match ids {
+            Ok(_) => {
+                self.known().remove(request);
                 Ok(Action::Done)
             }
             Err(error) => {
@@ -151,26 +173,34 @@ impl<B: Backend> Context<B> {
         if networks.get_opt(request.name()).await?.is_some() {
             return Ok(());
         }
-        let converged = self.converge(request, None).await.map_err(failure)?;
-        if !converged.changes.is_empty() {
-            let changes = converged.changes.join("; ");
+        let Converged { changes, ids } = self.converge(request, None).await;
+        if !changes.is_empty() {
+            let changes = changes.join("; ");
             tracing::warn!(%changes, "deleted what was left of a Network that does not exist");
         }
+        ids.map_err(failure)?;
+        self.known().remove(request);
         Ok(())
     }
 
     /// Makes changes until there is nothing left to change.
-    async fn converge(
+    async fn converge(&self, request: &Request, desired: Option<&Desired>) -> Converged {
+        let mut changes = Vec::new();
+        let ids = self.make_changes(request, desired, &mut changes).await;
+        Converged { changes, ids }
+    }
+
+    async fn make_changes(
         &self,
         request: &Request,
         desired: Option<&Desired>,
-    ) -> Result<Converged, BackendError> {
-        let mark = Mark::new(self.owner().await?, request)?;
-        let mut made = Vec::new();
+        made: &mut Vec<String>,
+    ) -> Result<BTreeMap<String, String>, BackendError> {
+        let mark = Mark::new(self.cluster_name().await?, request)?;
         for _ in 0..MAX_PLANS {
             let plan = self.backend.plan(&mark, desired).await?;
             if plan.changes.is_empty() {
-                return Ok(Converged { changes: made, ids: plan.ids });
+                return Ok(plan.ids);
             }
             for change in &plan.changes {
                 match self.backend.make(&mark, change).await {
@@ -186,8 +216,8 @@ impl<B: Backend> Context<B> {
         Err(BackendError::Conflict(format!("still differs after {MAX_PLANS} attempts")))
     }
 
-    /// The owner in the options, or the uid of the cluster: that of its first namespace.
-    pub(crate) async fn owner(&self) -> Result<&Owner, BackendError> {
+    /// The name in the options, or the uid of the cluster: that of its first namespace.
+    pub(crate) async fn cluster_name(&self) -> Result<&ClusterName, BackendError> {
         let unavailable = |error: String| BackendError::Unavailable(error);
         let read = async || {
             let namespaces = Api::<Namespace>::all(self.client.clone());
@@ -195,26 +225,31 @@ impl<B: Backend> Context<B> {
             let namespace =
                 namespace.map_err(|error| unavailable(Failure::from(error).to_string()))?;
             let uid = namespace.metadata.uid.unwrap_or_default();
-            uid.parse()
-                .map_err(|_| unavailable(format!("the uid {uid:?} of kube-system is no owner")))
+            let invalid =
+                |_| unavailable(format!("{uid:?}, the uid of kube-system, names no cluster"));
+            uid.parse().map_err(invalid)
         };
-        self.owner.get_or_try_init(read).await
+        self.cluster_name.get_or_try_init(read).await
     }
 
-    fn record_changes(&self, network: &Network, changes: &[String]) {
+    fn record_changes(&self, request: &Request, network: &Network, changes: &[String]) {
         if changes.is_empty() {
             return;
         }
         let status = network.status.as_ref();
-        let was_ready = status.is_some_and(|it| conditions::is_true(&it.conditions, "Ready"));
-        let observed = status.and_then(|it| it.observed_generation);
+        let was_ready =
+            status.is_some_and(|status| conditions::is_true(&status.conditions, "Ready"));
+        let observed = status.and_then(|status| status.observed_generation);
+        let is_known = self.backend.is_durable() || self.known().contains(request);
         let changes = changes.join("; ");
-        if was_ready && observed == network.metadata.generation {
-            let message = format!("somebody else has changed the network: {changes}");
+        if observed.is_none() || !is_known {
+            self.recorder.record(network, EventType::Normal, "Created", &changes);
+        } else if was_ready && observed == network.metadata.generation {
+            let message =
+                format!("the network was changed outside of this operator; corrected: {changes}");
             self.recorder.record(network, EventType::Warning, "Drifted", &message);
         } else {
-            let reason = if observed.is_some() { "Updated" } else { "Created" };
-            self.recorder.record(network, EventType::Normal, reason, &changes);
+            self.recorder.record(network, EventType::Normal, "Updated", &changes);
         }
     }
 
@@ -252,5 +287,46 @@ fn failure(error: BackendError) -> Failure {
     match error {
         BackendError::Refused(_) | BackendError::Foreign(_) => Failure::permanent(error),
         BackendError::Conflict(_) | BackendError::Unavailable(_) => Failure::transient(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::backend::dry_run::DryRun;
+    use crate::manifests;
+    use testenv::TestEnv;
+
+    /// A new leader may have an older cache than the former one; this one has an empty cache.
+    #[tokio::test]
+    async fn a_network_that_the_cache_does_not_have_yet_is_no_orphan() {
+        let env = TestEnv::start().await;
+        let mut crd = manifests::crd("https://localhost:9443");
+        crd.spec.conversion = None;
+        env.install_crd(&crd).await;
+        let network = json!({
+            "apiVersion": "samplecrd.k8s.io/v2", "kind": "Network", "metadata": {"name": "a"},
+            "spec": {"cidr": "10.0.0.0/24", "gateway": "10.0.0.1"},
+        });
+        let path = "/apis/samplecrd.k8s.io/v2/namespaces/default/networks";
+        env.create(path, &network).await;
+        let backend = Arc::new(DryRun::default());
+        let (cluster, request) = ("test".parse().unwrap(), Request::new("default", "a"));
+        let mark = Mark::new(&cluster, &request).unwrap().to_string();
+        let spec = serde_json::from_value(network["spec"].clone()).unwrap();
+        backend.networks().insert(mark, Desired::parse(&spec).unwrap());
+
+        let manager = Manager::new(env.kube(), ManagerOptions::default());
+        let options = Options { cluster_name: Some(cluster), ..Options::default() };
+        let context = Arc::new(Context::new(&manager, &options, Arc::clone(&backend)));
+        reconcile(request.clone(), Arc::clone(&context)).await.unwrap();
+        assert_eq!(backend.networks().len(), 1, "the Network exists");
+
+        env.delete(&format!("{path}/a")).await;
+        reconcile(request, context).await.unwrap();
+        assert!(backend.networks().is_empty());
+        env.stop().await.unwrap();
     }
 }

@@ -11,13 +11,13 @@ pub mod backend;
 pub mod controller;
 mod manifests;
 mod options;
-mod orphans;
 mod overlap;
+mod resync;
 
 use std::sync::Arc;
 
 pub use manifests::manifests;
-pub use options::{BackendKind, Options};
+pub use options::{BackendKind, Options, without_empty_variable};
 
 use api::{Network, v2};
 use backend::Backend;
@@ -68,11 +68,14 @@ pub fn add_to(manager: &Manager, options: &Options) -> Result<(), Error> {
 /// Adds the controller, with a backend of the caller, and the webhooks.
 pub fn add_with<B: Backend>(manager: &Manager, options: &Options, backend: Arc<B>) {
     controller::add(manager, options, backend);
-    let networks = manager.lister::<v2::Network>();
+    let informer = manager.informer::<v2::Network>();
+    let networks = informer.lister();
     let validate = admission::validating(move |request| {
         let decision = overlap::validate(request, &networks);
         async move { decision }
     });
+    // Unlike the conversion, which the cache itself may need.
+    let validate = validate.after_sync(informer.has_synced());
     let mut certificates = CertificateOptions::of_service(NAMESPACE, "network-webhooks");
     // Beside the API server, not in a pod.
     certificates.names.extend(["localhost".to_owned(), "127.0.0.1".to_owned()]);

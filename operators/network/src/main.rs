@@ -1,12 +1,12 @@
 //! The Network operator as a program.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
-use network_operator::{NAME, NAMESPACE, Options, add_to, manifests};
+use network_operator::{NAME, NAMESPACE, Options, add_to, manifests, without_empty_variable};
 use runtime::{LeaderElection, Manager, ManagerOptions, client};
 
 /// The arguments of the program.
@@ -22,7 +22,8 @@ Examples:
   network-operator manifests | kubectl apply -f -    install what the cluster needs
   network-operator                                   make bridges as root; otherwise only log
   network-operator --backend neutron --neutron-url http://127.0.0.1:9696
-  network-operator --leader-elect --endpoint 127.0.0.1:8080"
+  network-operator --leader-elect --endpoint 127.0.0.1:8080",
+    mut_args(without_empty_variable)
 )]
 struct Arguments {
     #[command(flatten)]
@@ -54,9 +55,13 @@ async fn main() -> anyhow::Result<()> {
         return Ok(write!(std::io::stdout(), "{}", manifests(&webhook_url).join("---\n"))?);
     }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let stderr = std::io::stderr;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
+    log.with_ansi(stderr().is_terminal()).init();
     let lease = format!("{NAME}-operator");
     let options = ManagerOptions {
+        name: env!("CARGO_PKG_NAME"),
+        version: env!("CARGO_PKG_VERSION"),
         endpoint: arguments.endpoint,
         leader_election: arguments.leader_elect.then(|| LeaderElection::new(NAMESPACE, &lease)),
         ..ManagerOptions::default()

@@ -23,12 +23,14 @@ pub fn manifests(webhook_url: &str) -> Vec<String> {
 }
 
 /// The CRD, with a webhook at `webhook_url` that converts between the versions.
-fn crd(webhook_url: &str) -> CustomResourceDefinition {
+pub(crate) fn crd(webhook_url: &str) -> CustomResourceDefinition {
     let webhook = WebhookClientConfig {
         url: Some(format!("{webhook_url}/convert")),
         ..WebhookClientConfig::default()
     };
     let mut crd = Network::crd_converted_by(webhook).expect("the versions are of the same kind");
+    // The one of a CRD that was created in v1beta1, such as the textbook's, is true, which v1 refuses.
+    crd.spec.preserve_unknown_fields = Some(false);
     // The textbook's group ends in k8s.io, where Kubernetes demands a remark.
     let (name, value) = ("api-approved.kubernetes.io", "unapproved, an example of a textbook");
     crd.metadata.annotations = Some([(name.to_owned(), value.to_owned())].into());

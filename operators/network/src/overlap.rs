@@ -29,11 +29,15 @@ pub(crate) fn with_an_older_network(
     desired: &Desired,
     others: &[Network],
 ) -> Option<String> {
-    let age = |it: &Network| {
-        let created = it.metadata.creation_timestamp.clone().map(|time| time.0);
-        (created, it.metadata.uid.clone())
+    let age = |network: &Network| {
+        let created = network.metadata.creation_timestamp.clone().map(|time| time.0);
+        (created, network.metadata.uid.clone())
     };
     find(network, desired, others.iter().filter(|other| age(other) < age(network)))
+}
+
+fn key(network: &Network) -> Request {
+    Request::new(&network.namespace().unwrap_or_default(), &network.name_any())
 }
 
 fn find<'a>(
@@ -41,7 +45,6 @@ fn find<'a>(
     desired: &Desired,
     mut others: impl Iterator<Item = &'a Network>,
 ) -> Option<String> {
-    let key = |it: &Network| Request::new(&it.namespace().unwrap_or_default(), &it.name_any());
     let cidr = desired.cidr();
     others.find_map(|other| {
         let theirs = Desired::parse(&other.spec).ok()?.cidr();

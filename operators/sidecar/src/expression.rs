@@ -18,7 +18,8 @@ use crate::ANNOTATION;
 pub fn cel(value: &Value) -> String {
     match value {
         Value::Array(elements) => {
-            let elements: Vec<_> = elements.iter().map(|it| format!("dyn({})", cel(it))).collect();
+            let elements: Vec<_> =
+                elements.iter().map(|element| format!("dyn({})", cel(element))).collect();
             format!("[{}]", elements.join(", "))
         }
         Value::Object(fields) => {
@@ -49,8 +50,8 @@ pub(crate) fn is_requested() -> String {
 
 /// Whether a container of the sidecar is missing.
 pub(crate) fn is_missing(containers: &[Value]) -> String {
-    let missing: Vec<_> = containers.iter().map(|it| format!("!({})", has_container(it))).collect();
-    missing.join(" || ")
+    let is_missing = |container: &Value| format!("!({})", has_container(container));
+    containers.iter().map(is_missing).collect::<Vec<_>>().join(" || ")
 }
 
 /// The JSON patch that adds a container, unless the pod has it.
@@ -76,5 +77,7 @@ fn has_container(container: &Value) -> String {
 /// Whether the list `field` of the spec has an element with the name of `element`.
 fn has(field: &str, element: &Value) -> String {
     let name = text(element["name"].as_str().unwrap_or_default());
-    format!("(has(object.spec.{field}) && object.spec.{field}.exists(it, it.name == {name}))")
+    format!(
+        "(has(object.spec.{field}) && object.spec.{field}.exists(element, element.name == {name}))"
+    )
 }

@@ -69,8 +69,9 @@ pub(crate) fn controller(manager: &Manager, config: ConfigSource) -> Controller 
 /// Whether this initializer is the next one of the pod.
 fn is_awaited_by(pod: &Item) -> bool {
     let initializers = pod.decode_metadata::<Initializers>("initializers");
-    initializers.ok().flatten().is_some_and(|it| {
-        it.result.is_none() && it.pending.first().is_some_and(|first| first.name == INITIALIZER)
+    initializers.ok().flatten().is_some_and(|initializers| {
+        let first = initializers.pending.first();
+        initializers.result.is_none() && first.is_some_and(|first| first.name == INITIALIZER)
     })
 }
 

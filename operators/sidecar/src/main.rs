@@ -25,10 +25,10 @@ struct Arguments {
     #[command(flatten)]
     options: Options,
     /// Run several replicas, of which one writes; the lease is in the namespace `operators`
-    #[arg(long, env = "SIDECAR_LEADER_ELECT")]
+    #[arg(long, env = "LEADER_ELECT")]
     leader_elect: bool,
     /// The address for health checks, metrics and recent reconciles
-    #[arg(long, env = "SIDECAR_ENDPOINT", value_name = "ADDRESS")]
+    #[arg(long, env = "ENDPOINT", value_name = "ADDRESS")]
     endpoint: Option<SocketAddr>,
     #[command(subcommand)]
     command: Option<Command>,
@@ -55,6 +55,8 @@ async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let election = LeaderElection::new("operators", "sidecar-operator");
     let options = ManagerOptions {
+        name: env!("CARGO_PKG_NAME"),
+        version: env!("CARGO_PKG_VERSION"),
         endpoint: arguments.endpoint,
         leader_election: arguments.leader_elect.then_some(election),
         ..ManagerOptions::default()

@@ -17,7 +17,7 @@ const POLICY_ROLE: &str = include_str!("../config/policy_role.yaml");
 ///
 /// ```
 /// let documents = sidecar_operator::manifests("https://localhost:9444");
-/// assert!(documents.iter().any(|it| it.contains("url: https://localhost:9444/inject")));
+/// assert!(documents.iter().any(|document| document.contains("url: https://localhost:9444/inject")));
 /// ```
 pub fn manifests(webhook_url: &str) -> Vec<String> {
     manifests_of(&Options::default(), webhook_url)
@@ -30,7 +30,7 @@ pub fn manifests(webhook_url: &str) -> Vec<String> {
 ///
 /// let options = Options { mode: Mode::Initializer, ..Options::default() };
 /// let documents = manifests_of(&options, "");
-/// assert!(documents.iter().any(|it| it.contains("kind: InitializerConfiguration")));
+/// assert!(documents.iter().any(|document| document.contains("kind: InitializerConfiguration")));
 /// ```
 pub fn manifests_of(options: &Options, webhook_url: &str) -> Vec<String> {
     let of_mode: &[&str] = match options.mode {

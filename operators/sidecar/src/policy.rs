@@ -27,8 +27,8 @@ struct Context {
 
 /// Writes the policy when the `ConfigMap` changes, and when somebody else changes the policy.
 pub(crate) fn controller(manager: &Manager, config: &ConfigSource) -> Controller {
-    let (policies, bindings) =
-        (kind("MutatingAdmissionPolicy"), kind("MutatingAdmissionPolicyBinding"));
+    let policies = kind("MutatingAdmissionPolicy", "mutatingadmissionpolicies");
+    let bindings = kind("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings");
     let request = Request::new(config.namespace(), CONFIG_MAP);
     let to_config = Mapper::custom(move |_| vec![request.clone()]);
     let context = Context {
@@ -56,7 +56,7 @@ async fn reconcile(_: Request, cx: Arc<Context>) -> Result<Action, Failure> {
     else {
         return Ok(Action::Done);
     };
-    // The binding is first deleted and last created: a binding without a policy refuses requests.
+    // In this order, and deletions in the other one: a binding without its policy refuses requests.
     apply(&cx.policies, &policy(&sidecar)).await?;
     apply(&cx.bindings, &binding()).await
 }
@@ -67,14 +67,9 @@ async fn apply(api: &Api<DynamicObject>, object: &Value) -> Result<Action, Failu
     Ok(Action::Done)
 }
 
-fn kind(kind: &str) -> DynamicKind {
+fn kind(kind: &str, plural: &str) -> DynamicKind {
     let kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
-    let mut resource = ApiResource::from_gvk(&kind);
-    resource.plural = match kind.kind.as_str() {
-        "MutatingAdmissionPolicy" => "mutatingadmissionpolicies".to_owned(),
-        _ => "mutatingadmissionpolicybindings".to_owned(),
-    };
-    DynamicKind::cluster_scoped(resource)
+    DynamicKind::cluster_scoped(ApiResource::from_gvk_with_plural(&kind, plural))
 }
 
 fn policy(sidecar: &Sidecar) -> Value {

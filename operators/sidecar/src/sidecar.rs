@@ -89,7 +89,8 @@ impl Sidecar {
                 }
             }
         }
-        let without_image = |it: &Value| it["image"].as_str().is_none_or(str::is_empty);
+        let without_image =
+            |container: &Value| container["image"].as_str().is_none_or(str::is_empty);
         match self.containers.iter().position(without_image) {
             Some(index) => Err(InvalidConfig(format!("containers[{index}].image: it is required"))),
             None => Ok(()),

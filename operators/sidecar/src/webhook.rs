@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 
+use crate::INJECTION;
 use crate::config::ConfigSource;
-use crate::{CONFIG_MAP, INJECTION};
 use runtime::Manager;
 use runtime::kube_core::admission::AdmissionRequest;
 use runtime::webhook::{
@@ -17,26 +17,19 @@ pub(crate) const PATH: &str = "/inject";
 
 /// Serves the webhook while the manager runs, as leader or not.
 pub(crate) fn serve(manager: &Manager, config: ConfigSource, listen: SocketAddr) {
-    let synced =
-        manager.informer_selecting::<k8s_openapi::api::core::v1::ConfigMap>(&config.selection());
+    let synced = manager.informer_selecting::<ConfigMap>(&config.selection()).has_synced();
     let handler = admission::mutating(move |request: AdmissionRequest<Pod>| {
-        let (config, mut synced) = (config.clone(), synced.has_synced());
-        async move {
-            // The server listens before the cache has the ConfigMap.
-            if !synced.wait().await {
-                return Err(Denied::new(format!("the operator stops without {CONFIG_MAP}")));
-            }
-            match request.object {
-                Some(pod) => inject(&pod, &config),
-                None => Ok(Changed::nothing()),
-            }
-        }
+        let changed = match request.object {
+            Some(pod) => inject(&pod, &config),
+            None => Ok(Changed::nothing()),
+        };
+        async move { changed }
     });
     let mut certificates = CertificateOptions::of_service("operators", "sidecar-webhooks");
     certificates.names.extend(["localhost", "127.0.0.1"].map(str::to_owned));
     let server = WebhookServer::new(ServerOptions { listen, ..ServerOptions::default() });
     manager.serve_webhooks(
-        server.at(PATH, handler),
+        server.at(PATH, handler.after_sync(synced)),
         certificates,
         [InjectionTarget::Mutating(INJECTION.to_owned())],
     );

@@ -53,8 +53,10 @@ pub fn allocate(
     count: usize,
     present: &BTreeMap<usize, Cidr>,
 ) -> Result<Vec<Cidr>, BlockTooSmall> {
-    let prefix = u32::from(block.prefix()) + count.next_power_of_two().trailing_zeros();
-    let prefix = u8::try_from(prefix).ok().filter(|prefix| *prefix <= MAX_PREFIX);
+    let parts = count.checked_next_power_of_two();
+    let prefix = parts.map(|parts| u32::from(block.prefix()) + parts.trailing_zeros());
+    let prefix = prefix.and_then(|prefix| u8::try_from(prefix).ok());
+    let prefix = prefix.filter(|prefix| *prefix <= MAX_PREFIX);
     let prefix = prefix.ok_or(BlockTooSmall { block, count })?;
     let mut subnets: BTreeMap<usize, Cidr> = BTreeMap::new();
     for (number, subnet) in present.range(..count) {
@@ -87,7 +89,8 @@ fn take_free_part(block: Cidr, prefix: u8, subnets: &mut BTreeMap<usize, Cidr>) 
         if let Some(free) = block.parts(prefix).find(|part| !overlaps_any(*part, subnets)) {
             return free;
         }
-        let largest = subnets.values_mut().min_by_key(|it| (it.prefix(), Reverse(**it)));
+        let largest =
+            subnets.values_mut().min_by_key(|subnet| (subnet.prefix(), Reverse(**subnet)));
         let largest = largest.expect("a block without a free part has subnets");
         *largest = largest.lower_half();
     }

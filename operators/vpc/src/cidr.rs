@@ -116,7 +116,8 @@ mod tests {
             let block = cidr(text);
             assert_eq!(block.parts(block.prefix()).collect::<Vec<_>>(), [block]);
         }
-        let parts: Vec<_> = cidr("255.255.255.252/30").parts(32).map(|it| it.to_string()).collect();
+        let parts: Vec<_> =
+            cidr("255.255.255.252/30").parts(32).map(|part| part.to_string()).collect();
         let last = ["252", "253", "254", "255"].map(|end| format!("255.255.255.{end}/32"));
         assert_eq!(parts, last);
         let none = [cidr("10.0.0.0/24").parts(23).count(), cidr("1.2.3.4/32").parts(33).count()];

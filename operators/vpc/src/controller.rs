@@ -3,28 +3,38 @@
 //! Invariants:
 //! - only Networks that the Vpc controls are written. Another one that has the name of a subnet is
 //!   reported;
-//! - Networks are deleted and narrowed before others are created, so that at no time two of them have
-//!   the same address;
+//! - at no time do two Networks have the same address. Networks are deleted and narrowed before others
+//!   are moved and created, and a subnet waits for addresses that another Network still has, also
+//!   while that one is being deleted;
 //! - a change names the revision that it is based on, and a new Network has a fixed name. An operator
 //!   with a stale cache is refused by the server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 use crate::allocation::allocate;
 use crate::cidr::InvalidCidr;
-use crate::kinds::{SUBNET_ANNOTATION, VPC_LABEL};
+use crate::kinds::{MAX_SUBNETS, SUBNET_ANNOTATION, VPC_LABEL};
+use crate::occupied::{Obstacle, Occupied};
 use crate::{Cidr, Network, NetworkSpec, Options, Vpc};
-use runtime::informer::{Indexer, LabelSelector};
+use runtime::informer::work_queue::RateLimits;
+use runtime::informer::{Indexer, Item, LabelSelector};
 use runtime::kube_client::Error;
 use runtime::kube_core::params::Preconditions;
 use runtime::prelude::*;
 
 /// The index of Vpcs by namespace and [`Vpc::vpc_name`].
 const NAME_INDEX: &str = "vpcname";
+
+/// The index of Vpcs by their block.
+const BLOCK_INDEX: &str = "cidrblock";
+
+/// The longest time between two attempts.
+const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
 struct Context {
     vpcs: Lister<Vpc>,
@@ -35,12 +45,14 @@ struct Context {
     clock: Clock,
 }
 
-/// Reconciles every Vpc, also when its Networks change, and the pods with its label.
+/// Reconciles every Vpc, also when its Networks change, other Networks with addresses of its block, and
+/// the pods with its label.
 pub fn controller(manager: &Manager, options: &Options) -> Controller {
     let vpcs = manager.informer::<Vpc>();
     vpcs.indexer().add_typed_index(NAME_INDEX, |vpc: &Vpc| {
         vec![format!("{}/{}", vpc.namespace().unwrap_or_default(), vpc.vpc_name())]
     });
+    vpcs.indexer().add_typed_index(BLOCK_INDEX, |vpc: &Vpc| vec![vpc.spec.cidrblock.clone()]);
     let labels = LabelSelector::parse(VPC_LABEL).expect("the name of a label is a selector");
     let labelled = Selection { labels, ..Selection::default() };
     let context = Context {
@@ -51,12 +63,15 @@ pub fn controller(manager: &Manager, options: &Options) -> Controller {
         recorder: manager.recorder("vpc-operator"),
         clock: manager.clock().clone(),
     };
+    let retries = RateLimits { backoff_cap: MAX_BACKOFF, ..RateLimits::default() };
     Controller::for_::<Vpc>()
         .owns::<Network>()
         .watches::<Network>(by_name())
+        .watches::<Network>(by_addresses(Arc::clone(vpcs.indexer())))
         .watches::<Pod>(by_label(Arc::clone(vpcs.indexer())))
         .selecting(labelled)
         .workers(options.workers)
+        .back_off(retries)
         .reconcile(reconcile, context)
 }
 
@@ -65,6 +80,17 @@ fn by_name() -> Mapper {
     Mapper::custom(|network| {
         let vpc = network.name().rsplit_once('-').map(|(vpc, _)| vpc);
         vpc.map(|vpc| Request::new(network.namespace(), vpc)).into_iter().collect()
+    })
+}
+
+/// Maps a Network to the Vpcs whose blocks have some of its addresses: they may wait for them.
+fn by_addresses(vpcs: Arc<Indexer>) -> Mapper {
+    Mapper::typed(move |network: &Network| {
+        let Ok(cidr) = network.spec.cidr.parse::<Cidr>() else { return Vec::new() };
+        let mut blocks = vpcs.index_values(BLOCK_INDEX).unwrap_or_default();
+        blocks.retain(|block| block.parse().is_ok_and(|block: Cidr| block.overlaps(cidr)));
+        let found = blocks.iter().filter_map(|block| vpcs.by_index(BLOCK_INDEX, block).ok());
+        found.flatten().map(|vpc: Item| vpc.key().clone()).collect()
     })
 }
 
@@ -83,14 +109,21 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
     if vpc.metadata.deletion_timestamp.is_some() {
         return Ok(Action::Done); // the garbage collector deletes its Networks
     }
-    let shaped = cx.shape(&vpc).await;
-    let ready = match &shaped {
-        Ok(ready) => ready.clone(),
-        Err(failure) if is_conflict(failure) => return shaped.map(|_| Action::Done),
+    let done = cx.reconcile_subnets(&vpc).await;
+    let ready = match &done {
+        Ok((ready, _)) => ready.clone(),
+        Err(failure) if is_conflict(failure) => return done.map(|(_, action)| action),
         Err(failure) => cx.warn(&vpc, "Failed", failure.to_string()),
     };
-    cx.update_status(&vpc, ready).await?; // also of what was done before a failure
-    shaped.map(|_| Action::Done)
+    let reported = cx.update_status(&vpc, ready).await; // also of what was done before a failure
+    match (done, reported) {
+        (Ok((_, action)), reported) => reported.map(|()| action),
+        (Err(failure), Ok(())) => Err(failure),
+        (Err(failure), Err(status_failure)) => {
+            tracing::warn!(%status_failure, "cannot write the status");
+            Err(failure)
+        }
+    }
 }
 
 /// Whether the cache was stale, which the next reconcile sees otherwise.
@@ -98,46 +131,52 @@ fn is_conflict(failure: &Failure) -> bool {
     matches!(failure.cause().downcast_ref(), Some(Error::Api(status)) if status.code == 409)
 }
 
+/// Whether the server refused a Network because of its addresses. Those that this operator knows of were
+/// free: its cache or that of the network operator is stale for a moment.
+fn is_overlap(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if status.code == 422 && status.message.contains("overlaps"))
+}
+
 /// The subnets of a Vpc by the names of their Networks.
 type Subnets = BTreeMap<String, Cidr>;
 
 impl Context {
-    /// Makes the Networks as they should be. Returns the condition `Ready`.
-    async fn shape(&self, vpc: &Vpc) -> Result<NewCondition, Failure> {
+    /// Makes the Networks as they should be. Returns the condition `Ready`, and when to try again.
+    async fn reconcile_subnets(&self, vpc: &Vpc) -> Result<(NewCondition, Action), Failure> {
         let networks = self.networks_of(vpc)?;
         let subnets = match plan(vpc, &networks) {
             Ok(subnets) => subnets,
             // The rules of the CRD refuse it, unless the object is older than they are.
-            Err(message) => return Ok(self.warn(vpc, "InvalidBlock", message)),
+            Err(message) => return Ok((self.warn(vpc, "InvalidBlock", message), Action::Done)),
         };
-        let deleted = self.delete_surplus(vpc, &networks, &subnets).await?;
-        let changed = self.change(vpc, &networks, &subnets).await?;
-        let mut created = 0;
-        let mut blocked = None;
-        for (name, subnet) in subnets.iter().filter(|(name, _)| !networks.contains_key(*name)) {
-            let namespace = vpc.namespace().unwrap_or_default();
-            if let Some(other) = self.networks.get(&namespace, name)? {
-                blocked.get_or_insert(other);
-                continue;
+        let surplus = networks.iter().filter(|(name, _)| !subnets.contains_key(*name));
+        let surplus: Vec<&Network> = surplus.map(|(_, network)| network).collect();
+        let writes = writes(vpc, &networks, &subnets)?;
+        let mut done = Done::default();
+        if !surplus.is_empty() || !writes.is_empty() {
+            let mut occupied = self.occupied(vpc);
+            self.delete(vpc, &surplus, &mut occupied, &mut done).await?;
+            for write in &writes {
+                self.write(vpc, write, &mut occupied, &mut done).await?;
             }
-            let network = new_network(vpc, name, *subnet)?;
-            self.client.api_of(&network).create(&PostParams::default(), &network).await?;
-            created += 1;
         }
-        if deleted + changed + created > 0 {
+        if done.deleted + done.changed + done.created > 0 {
+            let Done { created, changed, deleted, .. } = done;
             let message =
                 format!("subnets: {created} created, {changed} changed, {deleted} deleted");
-            self.recorder.record(vpc, EventType::Normal, "Shaped", &message);
+            self.recorder.record(vpc, EventType::Normal, "SubnetsChanged", &message);
         }
-        let Some(other) = blocked else {
-            return Ok(NewCondition::new("Ready", true, "Shaped"));
+        let is_pending =
+            done.obstacles.iter().any(|obstacle| matches!(obstacle, Obstacle::Pending(_)));
+        let ready = match done.obstacles.into_iter().min() {
+            None => NewCondition::new("Ready", true, "SubnetsReady"),
+            Some(obstacle) if obstacle.is_temporary() => {
+                NewCondition::new("Ready", false, obstacle.reason()).message(obstacle.message())
+            }
+            Some(obstacle) => self.warn(vpc, obstacle.reason(), obstacle.message().to_owned()),
         };
-        if owner::is_controlled_by(&other, vpc) {
-            let message = format!("the Network {} is being deleted", other.name_any());
-            return Ok(NewCondition::new("Ready", false, "Deleting").message(message));
-        }
-        let message = format!("another Network has the name {}", other.name_any());
-        Ok(self.warn(vpc, "NameTaken", message))
+        // The end of every other obstacle is an event.
+        Ok((ready, if is_pending { Action::Requeue } else { Action::Done }))
     }
 
     /// The Networks of a Vpc by their names, without those that are being deleted.
@@ -152,56 +191,99 @@ impl Context {
         Ok(networks.into_iter().map(|network| (network.name_any(), network)).collect())
     }
 
-    async fn delete_surplus(
+    /// The addresses of all Networks of the cluster.
+    fn occupied(&self, vpc: &Vpc) -> Occupied {
+        let is_own = |network: &Network| {
+            network.metadata.namespace == vpc.metadata.namespace
+                && owner::is_controlled_by(network, vpc)
+        };
+        Occupied::new(&self.networks.list().objects, is_own)
+    }
+
+    async fn delete(
         &self,
         vpc: &Vpc,
-        networks: &BTreeMap<String, Network>,
-        subnets: &Subnets,
-    ) -> Result<usize, Failure> {
+        surplus: &[&Network],
+        occupied: &mut Occupied,
+        done: &mut Done,
+    ) -> Result<(), Failure> {
         let api = self.client.api_beside::<Network>(vpc);
-        let surplus = networks.iter().filter(|(name, _)| !subnets.contains_key(*name));
-        let mut deleted = 0;
-        for (name, network) in surplus {
+        for network in surplus {
             let uid = network.metadata.uid.clone();
             let this_network = Preconditions { uid, ..Preconditions::default() };
             let parameters = DeleteParams::default().preconditions(this_network);
-            api.delete(name, &parameters).await.ignore_not_found()?;
-            deleted += 1;
+            let deleted = api.delete(&network.name_any(), &parameters).await.optional()?;
+            // With finalizers, the response is the object that is being deleted.
+            occupied.delete(network, deleted.is_some_and(|response| response.is_left()));
+            done.deleted += 1;
         }
-        Ok(deleted)
+        Ok(())
     }
 
-    /// Changes the Networks that differ from their subnet. Only what this operator decides is sent.
-    async fn change(
+    /// Creates or changes one Network, unless something is in the way.
+    async fn write(
         &self,
         vpc: &Vpc,
-        networks: &BTreeMap<String, Network>,
-        subnets: &Subnets,
-    ) -> Result<usize, Failure> {
+        write: &Write<'_>,
+        occupied: &mut Occupied,
+        done: &mut Done,
+    ) -> Result<(), Failure> {
+        let Write { present, wanted, subnet } = write;
+        let name = wanted.name_any();
+        if let Some(obstacle) = self.obstacle(write, occupied)? {
+            done.obstacles.push(obstacle);
+            return Ok(());
+        }
         let api = self.client.api_beside::<Network>(vpc);
-        let mut different = Vec::new();
-        for (name, network) in networks {
-            let Some(subnet) = subnets.get(name) else { continue };
-            let wanted = new_network(vpc, name, *subnet)?;
-            if network.spec != wanted.spec || !has_marks(network, &wanted) {
-                let is_narrowed = subnet_of(network).is_some_and(|old| old.contains(*subnet));
-                different.push((!is_narrowed, network, wanted));
+        let written = match present {
+            None => api.create(&PostParams::default(), wanted).await,
+            Some(present) => {
+                // Only what this operator decides is sent.
+                let patch = json!({
+                    "metadata": {
+                        "resourceVersion": present.metadata.resource_version,
+                        "labels": wanted.metadata.labels,
+                        "annotations": wanted.metadata.annotations,
+                    },
+                    "spec": wanted.spec,
+                });
+                api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await
             }
+        };
+        match written {
+            Err(error) if is_overlap(&error) => {
+                done.obstacles.push(Obstacle::Pending(Failure::from(error).to_string()));
+                return Ok(());
+            }
+            written => written?,
+        };
+        occupied.insert(wanted, *subnet);
+        match present {
+            None => done.created += 1,
+            Some(_) => done.changed += 1,
         }
-        // A subnet that moves may need the addresses of one that is narrowed.
-        different.sort_by_key(|(moves, ..)| *moves);
-        for (_, network, wanted) in &different {
-            let patch = json!({
-                "metadata": {
-                    "resourceVersion": network.metadata.resource_version,
-                    "labels": wanted.metadata.labels,
-                    "annotations": wanted.metadata.annotations,
-                },
-                "spec": wanted.spec,
-            });
-            api.patch(&network.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
-        }
-        Ok(different.len())
+        Ok(())
+    }
+
+    fn obstacle(
+        &self,
+        write: &Write<'_>,
+        occupied: &Occupied,
+    ) -> Result<Option<Obstacle>, Failure> {
+        let Write { present, wanted, subnet } = write;
+        let (namespace, name) = (wanted.namespace().unwrap_or_default(), wanted.name_any());
+        let namesake = match present {
+            Some(_) => None,
+            None => self.networks.get(&namespace, &name)?,
+        };
+        Ok(match namesake {
+            Some(other) if other.metadata.deletion_timestamp.is_some() => {
+                let message = format!("the Network {name} is being deleted");
+                Some(Obstacle::WaitingForDeletion(message))
+            }
+            Some(_) => Some(Obstacle::NameTaken(format!("another Network has the name {name}"))),
+            None => occupied.obstacle(wanted, *subnet),
+        })
     }
 
     /// Records an Event, and returns the same as a condition.
@@ -237,10 +319,55 @@ impl Context {
     }
 }
 
+/// What a reconcile has done.
+#[derive(Default)]
+struct Done {
+    created: usize,
+    changed: usize,
+    deleted: usize,
+    /// Why subnets have no Networks, or have other addresses than they should.
+    obstacles: Vec<Obstacle>,
+}
+
+/// A Network that does not exist or differs from its subnet.
+struct Write<'a> {
+    present: Option<&'a Network>,
+    wanted: Network,
+    subnet: Cidr,
+}
+
+/// What differs from the plan. Networks are narrowed before others are moved and created, which may need
+/// their addresses.
+fn writes<'a>(
+    vpc: &Vpc,
+    networks: &'a BTreeMap<String, Network>,
+    subnets: &Subnets,
+) -> Result<Vec<Write<'a>>, Failure> {
+    let mut writes = Vec::new();
+    for (name, subnet) in subnets {
+        let (present, subnet) = (networks.get(name), *subnet);
+        let wanted = new_network(vpc, name, subnet)?;
+        if !present
+            .is_some_and(|network| network.spec == wanted.spec && has_marks(network, &wanted))
+        {
+            writes.push(Write { present, wanted, subnet });
+        }
+    }
+    writes.sort_by_key(|write| match write.present {
+        Some(network) if addresses_of(network).is_some_and(|old| old.contains(write.subnet)) => 0,
+        Some(_) => 1,
+        None => 2,
+    });
+    Ok(writes)
+}
+
 /// The subnets that a Vpc should have; those that exist keep their addresses. An error is for people.
 fn plan(vpc: &Vpc, networks: &BTreeMap<String, Network>) -> Result<Subnets, String> {
     let block: Cidr = vpc.spec.cidrblock.parse().map_err(|error: InvalidCidr| error.to_string())?;
     let count = vpc.spec.subnetnum;
+    if count > MAX_SUBNETS {
+        return Err(format!("{count} subnets are more than {MAX_SUBNETS}"));
+    }
     let name = |number: usize| format!("{}-{number}", vpc.name_any());
     let present = (0..count)
         .filter_map(|number| Some((number, networks.get(&name(number)).and_then(subnet_of)?)));
@@ -252,6 +379,11 @@ fn plan(vpc: &Vpc, networks: &BTreeMap<String, Network>) -> Result<Subnets, Stri
 fn subnet_of(network: &Network) -> Option<Cidr> {
     let allocated = network.annotations().get(SUBNET_ANNOTATION);
     allocated.unwrap_or(&network.spec.cidr).parse().ok()
+}
+
+/// The addresses that a Network has, which somebody may have changed.
+fn addresses_of(network: &Network) -> Option<Cidr> {
+    network.spec.cidr.parse().ok()
 }
 
 fn new_network(vpc: &Vpc, name: &str, subnet: Cidr) -> Result<Network, Failure> {

@@ -11,6 +11,9 @@ pub const VPC_LABEL: &str = "network.example.com/vpc";
 /// spec, the operator restores it.
 pub const SUBNET_ANNOTATION: &str = "network.example.com/subnet";
 
+/// The largest number of subnets of a Vpc.
+pub const MAX_SUBNETS: usize = 256;
+
 /// A virtual private cloud: a block of addresses, split into subnets.
 #[resource(
     group = "network.example.com",
@@ -19,8 +22,8 @@ pub const SUBNET_ANNOTATION: &str = "network.example.com/subnet";
     namespaced,
     status = "VpcStatus",
     printcolumn(name = "Block", type_ = "string", json_path = ".spec.cidrblock"),
-    printcolumn(name = "Wanted", type_ = "integer", json_path = ".spec.subnetnum"),
-    printcolumn(name = "Subnets", type_ = "integer", json_path = ".status.subnetnum"),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.subnetnum"),
+    printcolumn(name = "Current", type_ = "integer", json_path = ".status.subnetnum"),
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -28,13 +31,17 @@ pub const SUBNET_ANNOTATION: &str = "network.example.com/subnet";
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     rule(
-        "!isCIDR(self.cidrblock) || cidr(self.cidrblock).prefixLength() <= 22 || \
+        "!isCIDR(self.cidrblock) || cidr(self.cidrblock).ip().family() != 4 || \
+         cidr(self.cidrblock).prefixLength() <= 22 || \
          (cidr(self.cidrblock).prefixLength() <= 30 && \
          self.subnetnum <= [1, 2, 4, 8, 16, 32, 64, 128][30 - cidr(self.cidrblock).prefixLength()])",
         message = "too small for the number of subnets, each of at least 4 addresses",
         field_path = ".cidrblock"
     ),
-    object_rule("self.metadata.name.size() <= 59", message = "subnets are named after it")
+    object_rule(
+        "self.metadata.name.size() <= 59",
+        message = "metadata.name: at most 59 characters, since the subnets are named after it"
+    )
 )]
 pub struct VpcSpec {
     /// The name of the VPC, by default that of the object.
@@ -75,8 +82,8 @@ impl Vpc {
     }
 }
 
-/// A subnet. This is the part of `v1` of the kind that this operator writes.
-#[resource(group = "samplecrd.k8s.io", version = "v1", kind = "Network", namespaced)]
+/// A subnet. This is the part of `v2` of the kind, the stored version, that this operator writes.
+#[resource(group = "samplecrd.k8s.io", version = "v2", kind = "Network", namespaced)]
 #[derive(PartialEq)]
 pub struct NetworkSpec {
     /// The addresses.

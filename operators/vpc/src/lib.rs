@@ -11,13 +11,12 @@
 //! [`add_to`] adds the controller to a manager, and [`manifests`] are the objects that the cluster
 //! needs, besides the CRD of Network, which belongs to the operator of the Networks.
 
-use std::convert::Infallible;
-
 use runtime::Manager;
 
 pub mod cidr;
 pub mod allocation;
 pub mod kinds;
+mod occupied;
 pub mod controller;
 
 pub use cidr::Cidr;
@@ -40,9 +39,8 @@ impl Default for Options {
     }
 }
 
-/// The YAML documents that the cluster needs: the CRD, the service account and its permissions. The
-/// operator has no webhook.
-pub fn manifests(_webhook_url: &str) -> Vec<String> {
+/// The YAML documents that the cluster needs: the CRD, the service account and its permissions.
+pub fn manifests() -> Vec<String> {
     let files = [
         include_str!("../crd/vpcs.yaml"),
         include_str!("../config/namespace.yaml"),
@@ -52,7 +50,6 @@ pub fn manifests(_webhook_url: &str) -> Vec<String> {
 }
 
 /// Adds the controller.
-pub fn add_to(manager: &Manager, options: &Options) -> Result<(), Infallible> {
+pub fn add_to(manager: &Manager, options: &Options) {
     manager.add(controller::controller(manager, options));
-    Ok(())
 }

@@ -152,8 +152,7 @@ async fn a_scale_that_cannot_be_read_does_not_stop_other_budgets() {
         plane.create(BUDGETS, &json!({"metadata": {"name": name}, "spec": spec})).await;
     }
     until_counts(&plane, [1, 1, 1, 0]).await;
-    // A stop would wait for the response.
-    drop(plane);
+    plane.stop().await;
 }
 
 #[tokio::test]

@@ -68,12 +68,13 @@ impl BackgroundManager {
         ended.and(self.tasks.stop(self.stop_within).await.map_err(ManagerError::UncleanStop))
     }
 
-    /// Like [`end`](Self::end), without the error of a manager that has ended by itself.
+    /// Like [`end`](Self::end), without the error of the manager, which is in the log: for a part of a
+    /// program that stops the next part in any case.
     pub async fn stop(self) -> Result<(), UncleanStop> {
-        match self.end().await {
-            Err(ManagerError::UncleanStop(unclean)) => Err(unclean),
-            _ => Ok(()),
-        }
+        self.manager.stop();
+        // A panic of the task is reported by the stop of its group.
+        let _ = self.run.await;
+        self.tasks.stop(self.stop_within).await
     }
 
     /// Aborts the manager at whatever step it is, as the end of its process would. The lease of a

@@ -160,8 +160,9 @@ pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
     let has_controllers = !selection.is_empty();
     let mut signals = StopSignals::listen()?;
     let config = config(&args)?;
-    let data_dir = match &config.store {
-        StoreConfig::Embedded(directory) => Some(directory.clone()),
+    let store = config.store.clone();
+    let data_dir = match &store {
+        StoreConfig::Embedded(directory) => Some(directory.as_path()),
         StoreConfig::Memory => None,
     };
     let config = ClusterConfig {
@@ -170,10 +171,10 @@ pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
         nodes: args.nodes.into(),
         ..ClusterConfig::default()
     };
-    let cluster = Cluster::start(config)
-        .await
-        .map_err(|error| start_error::explain(error, data_dir.as_deref()))?;
-    let served = serve(&args, &cluster, &operators, has_controllers, started, &mut signals).await;
+    let cluster =
+        Cluster::start(config).await.map_err(|error| start_error::explain(error, data_dir))?;
+    let served =
+        serve(&args, &cluster, &operators, &store, has_controllers, started, &mut signals).await;
     // The store must be closed also if an operator or the announcement failed.
     let stopped = cluster.stop().await.context("some tasks did not stop in time");
     served.and(stopped)
@@ -184,14 +185,15 @@ async fn serve(
     args: &UpArgs,
     cluster: &Cluster,
     operators: &operators::Selected,
+    store: &StoreConfig,
     has_controllers: bool,
     started: Instant,
     signals: &mut StopSignals,
 ) -> Result<()> {
     let server = cluster.server();
     let authority = server.watch_served_authority();
-    let operators = operators.start(server).await?;
-    let announced = announce(args, server, has_controllers, operators.note(), started);
+    let operators = operators.start(server, store).await?;
+    let announced = announce(args, server, has_controllers, operators.notes(), started);
     if let Ok(access) = &announced {
         tokio::select! {
             () = signals.recv() => {}
@@ -235,7 +237,7 @@ fn announce(
     args: &UpArgs,
     server: &Server,
     has_controllers: bool,
-    operators: Option<String>,
+    operators: Vec<String>,
     started: Instant,
 ) -> Result<Access> {
     let url = server_url(server.address().context("the server does not listen")?);
@@ -264,7 +266,7 @@ fn announce(
     if !has_controllers {
         print_note("no controllers run: deployments get no pods, and deleted namespaces stay");
     }
-    if let Some(note) = operators {
+    for note in operators {
         print_note(&note);
     }
     print_line(&format!("ready in {} ms", milliseconds(started.elapsed())))?;
@@ -341,8 +343,8 @@ fn config(args: &UpArgs) -> Result<Config> {
     })
 }
 
-/// Upstream: with the mode `AlwaysAllow`, requests without credentials are refused by default. A
-/// configuration file and the flag exclude each other.
+/// Upstream: `ApplyAuthorization`, by which requests without credentials are refused with the mode
+/// `AlwaysAllow`, whatever the flag says. A configuration file and the flag exclude each other.
 fn anonymous(args: &UpArgs, oidc: Option<&OidcSettings>) -> Result<Anonymous> {
     if let Some(configured) = oidc.and_then(|it| it.configuration.anonymous.as_ref()) {
         if args.anonymous_auth.is_some() {
@@ -354,11 +356,14 @@ fn anonymous(args: &UpArgs, oidc: Option<&OidcSettings>) -> Result<Anonymous> {
         return Ok(configured.into());
     }
     let allows_all = args.authorization.allows_all();
-    Ok(if args.anonymous_auth.unwrap_or(!allows_all) {
-        Anonymous::Accepted
-    } else {
-        Anonymous::Refused
-    })
+    if allows_all && args.anonymous_auth == Some(true) {
+        print_note(
+            "anonymous requests are refused: --anonymous-auth does not apply with the \
+             authorization mode AlwaysAllow",
+        );
+    }
+    let accepts = !allows_all && args.anonymous_auth.unwrap_or(true);
+    Ok(if accepts { Anonymous::Accepted } else { Anonymous::Refused })
 }
 
 /// `$XDG_DATA_HOME/sampan`, or the equivalent directory of the platform.

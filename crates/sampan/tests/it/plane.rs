@@ -128,6 +128,14 @@ impl Plane {
         Self::start(directory, &["--data-dir", data.to_str().unwrap(), "--controllers", "*"])
     }
 
+    /// A plane like [`embedded_alive`](Self::embedded_alive) with these operators.
+    pub(crate) fn embedded_with_operators(directory: &Path, operators: &str) -> Self {
+        let data = directory.join("data");
+        let data = data.to_str().unwrap();
+        let arguments = ["--data-dir", data, "--controllers", "*", "--with", operators];
+        Self::start(directory, &arguments)
+    }
+
     /// Starts a plane like [`embedded_alive`](Self::embedded_alive), and kills it when `wait` returns,
     /// possibly before it is ready.
     pub(crate) fn kill_at_start(directory: &Path, wait: impl FnOnce()) {

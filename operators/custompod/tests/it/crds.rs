@@ -13,7 +13,7 @@ const IMOOC_PODS: &str = "/apis/k8s.imooc.com/v1alpha1/namespaces/default/imoocp
 
 #[test]
 fn the_crd_files_equal_the_crds_of_the_types() {
-    for (document, generated) in manifests("").iter().zip([CustomPod::crd(), ImoocPod::crd()]) {
+    for (document, generated) in manifests().iter().zip([CustomPod::crd(), ImoocPod::crd()]) {
         crd::validate(&generated).unwrap();
         let written: CustomResourceDefinition = serde_json::from_value(decode(document)).unwrap();
         let expected = serde_json::to_string_pretty(&generated).unwrap();

@@ -8,8 +8,11 @@ use crate::world::{CUSTOM_PODS, EXAMPLE, SAMPLE, World};
 use cluster::{Cluster, ClusterConfig};
 use custompod_operator::{CustomPod, Options, add_to, manifests};
 use machinery::json;
-use runtime::reconcile_history::{ReconcileOutcome, Record};
+use runtime::informer::Item;
+use runtime::reconcile_history::ReconcileOutcome;
 use runtime::{ManagerOptions, ObjectKey, prelude::*};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
 
 #[tokio::test]
 async fn changes_while_the_operator_is_down_are_made_up_for() {
@@ -38,18 +41,88 @@ async fn a_cache_without_the_latest_pods_creates_none_too_many() {
     pods.indexer().remove(&ObjectKey::new("default", "custompod-sample-1")).unwrap();
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     world.env.merge(&format!("{CUSTOM_PODS}/{SAMPLE}"), &label).await;
-    let refused = async {
-        let is_failure = |record: &Record| matches!(record.outcome, ReconcileOutcome::Failed(_));
-        while !world.manager().records("custompod").iter().any(is_failure) {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(LIMIT, refused).await.expect("a refused creation");
+    wait_for_failure(&world).await; // a refused creation
     assert_eq!(world.pod_names().await.len(), 3);
     world.set_phase("custompod-sample-1", "Running").await; // the watch delivers it
     world.manager().settled(LIMIT).await.unwrap();
     assert_eq!(world.pod_names().await.len(), 3);
     world.stop().await;
+}
+
+#[tokio::test]
+async fn a_newer_pod_of_the_same_name_is_not_deleted() {
+    let mut world = World::new(1).await;
+    world.start_operator();
+    world.manager().settled(LIMIT).await.unwrap();
+    // As if the watch had not delivered yet that the pod was replaced.
+    let mut older = world.env.read(&format!("{PODS}/custompod-sample-0")).await;
+    older["metadata"]["uid"] = json!("6d0a6b3c-0000-0000-0000-000000000000");
+    let pods = world.manager().informer::<Pod>();
+    pods.indexer().insert(Item::parse(older.to_string()).unwrap()).unwrap();
+    world.scale(0).await;
+    wait_for_failure(&world).await;
+    assert_eq!(world.pod_names().await, ["custompod-sample-0"]);
+    world.set_phase("custompod-sample-0", "Running").await; // the watch delivers it
+    world.manager().settled(LIMIT).await.unwrap();
+    world.finish_deletions().await;
+    assert!(world.pod_names().await.is_empty());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_pod_of_another_namespace_that_names_the_uid_is_neither_counted_nor_deleted() {
+    const OTHER_PODS: &str = "/api/v1/namespaces/other/pods";
+    let mut world = World::new(1).await;
+    world.start_operator();
+    world.manager().settled(LIMIT).await.unwrap();
+    let mut copy = world.env.read(&format!("{PODS}/custompod-sample-0")).await;
+    let metadata = &copy["metadata"];
+    copy["metadata"] =
+        json!({"name": "custompod-sample-1", "ownerReferences": metadata["ownerReferences"]});
+    copy["spec"] = json!({"containers": [{"name": "main", "image": "busybox"}]});
+    world.env.create("/api/v1/namespaces", &json!({"metadata": {"name": "other"}})).await;
+    world.env.create(OTHER_PODS, &copy).await;
+    let path = format!("{CUSTOM_PODS}/{SAMPLE}");
+    for replicas in [2, 0] {
+        world.scale(replicas).await;
+        world.manager().settled(LIMIT).await.unwrap();
+        assert_eq!(world.pod_names().await.len(), replicas);
+        assert_eq!(world.env.read(&path).await["status"]["replicas"], replicas);
+    }
+    let other = world.env.read(&format!("{OTHER_PODS}/custompod-sample-1")).await;
+    assert_eq!(other["metadata"].get("deletionTimestamp"), None);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_status_that_cannot_be_written_does_not_hide_why_pods_are_missing() {
+    const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/custompod-operator";
+    let mut world = World::new(1).await;
+    let quota = json!({"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}});
+    world.env.create("/api/v1/namespaces/default/resourcequotas", &quota).await;
+    let mut role = world.env.read(ROLE).await;
+    let rules = role["rules"].as_array_mut().unwrap();
+    rules.retain(|rule| rule["resources"] != json!(["custompods/status"]));
+    assert_eq!(world.env.put(ROLE, &role).await.0, 200);
+    world.start_operator();
+    let failure = wait_for_failure(&world).await;
+    assert!(failure.contains("exceeded quota: none"), "{failure}");
+    world.stop().await;
+}
+
+/// Waits until a reconcile has failed; returns why.
+async fn wait_for_failure(world: &World) -> String {
+    let failing = async {
+        loop {
+            for record in world.manager().records("custompod") {
+                if let ReconcileOutcome::Failed(failure) = record.outcome {
+                    return failure;
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LIMIT, failing).await.expect("a failed reconcile")
 }
 
 #[tokio::test]
@@ -80,7 +153,7 @@ async fn start_cluster() -> Cluster {
     let mut config = ClusterConfig::default();
     strict(&mut config.server);
     let cluster = Cluster::start(config).await.unwrap();
-    install(&admin(&cluster), &manifests("")).await;
+    install(&admin(&cluster), &manifests()).await;
     cluster
 }
 
@@ -91,7 +164,7 @@ fn admin(cluster: &Cluster) -> Client {
 fn start_operator(cluster: &Cluster) -> Operator {
     let client = client_of(cluster.server(), "custompod-operator");
     Operator::start(client, ManagerOptions::default(), |manager| {
-        add_to(manager, &Options::default()).unwrap();
+        add_to(manager, &Options::default());
     })
 }
 

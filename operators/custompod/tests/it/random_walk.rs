@@ -42,7 +42,7 @@ async fn step(entropy: &Entropy, world: &mut World, observer: &mut Observer) {
     };
     match entropy.below(7) {
         0 | 1 => {
-            let replicas = usize::try_from(entropy.below(6)).unwrap();
+            let replicas = usize::try_from(entropy.below(101)).unwrap();
             observer.record_desired_replicas(world.scale(replicas).await, replicas);
         }
         2 => world.set_phase(pod, "Running").await,

@@ -35,7 +35,7 @@ impl World {
     /// A server with the manifests of the operator.
     pub(crate) async fn empty(builder: TestEnvBuilder) -> Self {
         let env = builder.config(strict).start().await;
-        install(&env.kube(), &manifests("")).await;
+        install(&env.kube(), &manifests()).await;
         Self { client: env.kube(), env, operator: None }
     }
 
@@ -49,7 +49,7 @@ impl World {
         let options = ManagerOptions { clock, leader_election, ..ManagerOptions::default() };
         let client = client_of(self.env.server(), "custompod-operator");
         Operator::start(client, options, |manager| {
-            add_to(manager, &Options::default()).unwrap();
+            add_to(manager, &Options::default());
         })
     }
 

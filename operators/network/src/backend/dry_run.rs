@@ -1,10 +1,10 @@
-//! [`DryRun`]: a backend in memory that logs what it would do.
+//! [`DryRun`]: a backend in memory that logs its changes. It begins empty in each process.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Backend, BackendError, Desired, Mark, Owner, Plan};
+use super::{Backend, BackendError, ClusterName, Desired, Mark, Plan};
 use runtime::Request;
 
 /// See the [module documentation](self).
@@ -29,7 +29,8 @@ pub enum Change {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let addresses = |it: &Desired| format!("{} with gateway {}", it.cidr(), it.gateway());
+        let addresses =
+            |network: &Desired| format!("{} with gateway {}", network.cidr(), network.gateway());
         match self {
             Self::Create(desired) => write!(f, "created network {}", addresses(desired)),
             Self::Update { from, to } => {
@@ -79,7 +80,11 @@ impl Backend for DryRun {
         Ok(())
     }
 
-    async fn keys(&self, owner: &Owner) -> Result<Vec<Request>, BackendError> {
-        Ok(self.networks().keys().filter_map(|mark| owner.key_of(mark)).collect())
+    async fn keys(&self, cluster: &ClusterName) -> Result<Vec<Request>, BackendError> {
+        Ok(self.networks().keys().filter_map(|mark| cluster.key_of(mark)).collect())
+    }
+
+    fn is_durable(&self) -> bool {
+        false
     }
 }

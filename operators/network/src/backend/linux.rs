@@ -5,13 +5,14 @@
 //! └ sv-3f9a0c17e2b4  veth ─── eth0 in the namespace /run/netns/sn-3f9a0c17e2b4
 //! ```
 //!
-//! An interface has at most 15 bytes in its name, so that the name is a hash of the [`Mark`], and the
-//! mark itself is the alias of the bridge, and of `lo` in the namespace. An alias cannot be set when a
-//! bridge is created, but a group can: an interface of this operator has the group [`GROUP`].
+//! The name of an interface has at most 15 bytes. It contains a hash of the [`Mark`], and the mark is
+//! the alias of the bridge, and of `lo` in the namespace. A bridge is created without its alias, which
+//! is set afterwards, but with a group: all interfaces of this operator have the group [`GROUP`].
 //!
-//! The namespace is created first and deleted last, and has its alias before it has a name. Whatever
-//! exists of a Network is therefore found by its namespace. An interface or a namespace of the same name
-//! without group or alias is reported and not touched.
+//! The namespace is created first and deleted last, and `lo` has the alias before the namespace has a
+//! name. So an operator that ends in between leaves a namespace, by which the rest is found. An
+//! interface without the group and a namespace without the alias belong to somebody else: they are
+//! reported and not touched.
 
 mod namespace;
 mod netlink;
@@ -27,9 +28,9 @@ use rtnetlink::packet_route::address::AddressMessage;
 use rtnetlink::packet_route::link::{InfoData, InfoKind, InfoVeth};
 use rtnetlink::{LinkBridge, LinkUnspec, LinkVeth};
 
-use super::{Backend, BackendError, Desired, Mark, Owner, Plan};
+use super::{Backend, BackendError, ClusterName, Desired, Mark, Plan};
 use namespace::NamespaceState;
-use netlink::{Link, Netlink, addresses, connected, link, links};
+use netlink::{Link, Netlink, addresses, connected, link, links, netlink_error};
 use runtime::Request;
 
 /// The group of all interfaces of this operator: `SAMP`.
@@ -109,6 +110,29 @@ impl fmt::Display for Change {
     }
 }
 
+impl Change {
+    /// What is to be done, for an error.
+    fn operation(&self, names: &Names) -> String {
+        let (bridge, namespace) = (&names.bridge, names.namespace.display());
+        match self {
+            Self::CreateNamespace => format!("create the namespace {namespace}"),
+            Self::CreateBridge => format!("create the bridge {bridge}"),
+            Self::ConfigureBridge(_) => format!("configure the bridge {bridge}"),
+            Self::AddAddress(_, address) => {
+                format!("add the address {address} to the bridge {bridge}")
+            }
+            Self::RemoveAddress(address, _) => {
+                format!("remove the address {address} from the bridge {bridge}")
+            }
+            Self::Connect(_) => {
+                format!("connect the bridge {bridge} and the namespace {namespace}")
+            }
+            Self::DeleteInterface(name, _) => format!("delete the interface {name}"),
+            Self::DeleteNamespace => format!("delete the namespace {namespace}"),
+        }
+    }
+}
+
 /// What this machine has of a Network.
 struct Observed {
     namespace: NamespaceState,
@@ -165,7 +189,9 @@ impl Observed {
         let wanted = desired.gateway_on_link();
         let has_address = self.addresses.iter().any(|(address, _)| *address == wanted);
         let others = self.addresses.into_iter().filter(|(address, _)| *address != wanted);
-        changes.extend(others.map(|(it, message)| Change::RemoveAddress(it, Box::new(message))));
+        changes.extend(
+            others.map(|(address, message)| Change::RemoveAddress(address, Box::new(message))),
+        );
         if !has_address {
             changes.push(Change::AddAddress(bridge.index, wanted));
         }
@@ -229,12 +255,12 @@ impl Backend for Linux {
         }
     }
 
-    async fn keys(&self, owner: &Owner) -> Result<Vec<Request>, BackendError> {
+    async fn keys(&self, cluster: &ClusterName) -> Result<Vec<Request>, BackendError> {
         let mut marks = namespace::marks(&self.namespaces, PREFIX).await?;
         let links = connected(async |netlink| links(&netlink).await).await?;
         let ours = links.into_iter().filter(|link| link.group == GROUP);
         marks.extend(ours.filter_map(|link| link.alias));
-        let mut keys: Vec<_> = marks.iter().filter_map(|mark| owner.key_of(mark)).collect();
+        let mut keys: Vec<_> = marks.iter().filter_map(|mark| cluster.key_of(mark)).collect();
         keys.sort();
         keys.dedup();
         Ok(keys)
@@ -265,8 +291,10 @@ async fn make(
             netlink.address().del(AddressMessage::clone(address)).execute().await
         }
         Change::Connect(bridge) => {
-            let namespace = std::fs::File::open(&names.namespace)
-                .map_err(|error| BackendError::Conflict(error.to_string()))?;
+            let namespace = std::fs::File::open(&names.namespace).map_err(|error| {
+                let path = names.namespace.display();
+                BackendError::Conflict(format!("cannot open the namespace {path}: {error}"))
+            })?;
             let peer = LinkUnspec::new_with_name(PEER).setns_by_fd(namespace.as_raw_fd());
             let peer = InfoData::Veth(InfoVeth::Peer(peer.build()));
             let veth = LinkVeth::new(&names.veth, PEER).set_info_data(peer);
@@ -276,5 +304,5 @@ async fn make(
         Change::DeleteInterface(_, index) => netlink.link().del(*index).execute().await,
         Change::CreateNamespace | Change::DeleteNamespace => Ok(()),
     };
-    made.map_err(BackendError::from)
+    made.map_err(netlink_error(change.operation(names)))
 }

@@ -1,14 +1,15 @@
-//! [`Mark`]: the identity of a Network in a backend, and [`Owner`], the operator that made it.
+//! [`Mark`]: the text that everything of one Network carries in a backend, as a tag in Neutron and as
+//! an alias on Linux.
 //!
 //! ```
-//! use network_operator::backend::{Mark, Owner};
+//! use network_operator::backend::{ClusterName, Mark};
 //! use runtime::Request;
 //!
-//! let owner: Owner = "test".parse().unwrap();
-//! let mark = Mark::new(&owner, &Request::new("default", "example-network")).unwrap();
+//! let cluster: ClusterName = "test".parse().unwrap();
+//! let mark = Mark::new(&cluster, &Request::new("default", "example-network")).unwrap();
 //! assert_eq!(mark.as_str(), "samplecrd.k8s.io:test:default:example-network");
-//! assert_eq!(owner.key_of(mark.as_str()), Some(Request::new("default", "example-network")));
-//! assert_eq!(owner.key_of("samplecrd.k8s.io:another:default:example-network"), None);
+//! assert_eq!(cluster.key_of(mark.as_str()), Some(Request::new("default", "example-network")));
+//! assert_eq!(cluster.key_of("samplecrd.k8s.io:another:default:example-network"), None);
 //! ```
 
 use std::fmt;
@@ -24,30 +25,30 @@ const PREFIX: &str = "samplecrd.k8s.io";
 /// Neutron and of aliases in Linux.
 const MAX_NAME: usize = 63;
 
-/// The name under which an operator makes networks. Clusters that share a backend have different ones.
-/// It has at most 63 letters, digits and hyphens.
+/// The name of the cluster, by which clusters that share a backend tell their networks apart. It has at
+/// most 63 letters, digits and hyphens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner(String);
+pub struct ClusterName(String);
 
-/// The owner has other characters than letters, digits and hyphens, or is empty or too long.
+/// The name has other characters than letters, digits and hyphens, or is empty or too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an owner has 1 to 63 letters, digits and hyphens")]
-pub struct InvalidOwner;
+#[error("the name of a cluster has 1 to 63 letters, digits and hyphens")]
+pub struct InvalidClusterName;
 
-impl FromStr for Owner {
-    type Err = InvalidOwner;
+impl FromStr for ClusterName {
+    type Err = InvalidClusterName;
 
-    fn from_str(text: &str) -> Result<Self, InvalidOwner> {
-        let is_valid = text.chars().all(|it| it.is_ascii_alphanumeric() || it == '-');
-        if !is_valid || !(1..=MAX_NAME).contains(&text.len()) {
-            return Err(InvalidOwner);
+    fn from_str(text: &str) -> Result<Self, InvalidClusterName> {
+        let is_allowed = |character: char| character.is_ascii_alphanumeric() || character == '-';
+        if !text.chars().all(is_allowed) || !(1..=MAX_NAME).contains(&text.len()) {
+            return Err(InvalidClusterName);
         }
         Ok(Self(text.to_owned()))
     }
 }
 
-impl Owner {
-    /// The Network with this mark; `None` if it is the mark of another owner, or none.
+impl ClusterName {
+    /// The Network with this mark; `None` if it belongs to another cluster, or is not a mark.
     pub fn key_of(&self, mark: &str) -> Option<Request> {
         let rest = mark.strip_prefix(PREFIX)?.strip_prefix(':')?;
         let (namespace, name) = rest.strip_prefix(&self.0)?.strip_prefix(':')?.split_once(':')?;
@@ -56,7 +57,7 @@ impl Owner {
     }
 }
 
-/// See the [module documentation](self).
+/// The text that everything of one Network carries in a backend, and by which it is found again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
     text: String,
@@ -65,16 +66,16 @@ pub struct Mark {
 
 impl Mark {
     /// The mark of a Network, unless its name is too long.
-    pub fn new(owner: &Owner, key: &Request) -> Result<Self, BackendError> {
+    pub fn new(cluster: &ClusterName, key: &Request) -> Result<Self, BackendError> {
         if key.name().len() > MAX_NAME || key.namespace().len() > MAX_NAME {
             let why = format!("the name of {key} has more than {MAX_NAME} characters");
             return Err(BackendError::Refused(why));
         }
-        let text = format!("{PREFIX}:{}:{}:{}", owner.0, key.namespace(), key.name());
+        let text = format!("{PREFIX}:{}:{}:{}", cluster.0, key.namespace(), key.name());
         Ok(Self { text, key: key.clone() })
     }
 
-    /// The mark.
+    /// The text.
     pub fn as_str(&self) -> &str {
         &self.text
     }

@@ -15,28 +15,40 @@
 //! Updates and deletions have the header `If-Match: revision_number=N`, so that nothing is lost that
 //! somebody changes between the plan and the change. The API is not trusted: responses have a time
 //! limit and a size limit, filters are applied again, and identifiers are checked.
+//!
+//! A resync lists all networks and all subnets once. A Network for which the [`Listing`] has what is
+//! desired costs no request.
 
 mod client;
+mod http_client;
+mod listing;
 mod model;
+mod observed;
 mod options;
 mod session;
 
-use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
 use serde_json::json;
 
-use super::{Backend, BackendError, Desired, Mark, Owner, Plan};
+use super::{Backend, BackendError, ClusterName, Desired, Mark, Plan};
 use client::NeutronClient;
+use listing::Listing;
 use model::{Id, Network, Subnet};
+use observed::Observed;
 use runtime::Request;
 
 pub use options::{NeutronOptions, OptionsError, Secret};
 
 /// See the [module documentation](self).
 #[derive(Debug)]
-pub struct Neutron(NeutronClient);
+pub struct Neutron {
+    client: NeutronClient,
+    /// Not locked during a request.
+    listing: Mutex<Listing>,
+}
 
 /// A change in Neutron.
 #[derive(Debug)]
@@ -101,63 +113,64 @@ impl fmt::Display for Change {
 impl Neutron {
     /// A client of Neutron. The first request authenticates it.
     pub fn new(options: &NeutronOptions) -> Result<Self, OptionsError> {
-        NeutronClient::new(options).map(Self)
+        Ok(Self { client: NeutronClient::new(options)?, listing: Mutex::default() })
     }
 
-    /// The networks with this mark, the one to keep first.
-    async fn networks(&self, mark: &Mark) -> Result<Vec<Network>, BackendError> {
-        let mut found = BTreeMap::new();
+    /// What exists of one Network.
+    async fn observe(&self, mark: &Mark) -> Result<Observed, BackendError> {
+        let mut networks = Vec::new();
         for field in ["tags", "description"] {
-            for network in self.0.networks(&[(field, mark.as_str())]).await? {
-                if network.labels.have(mark) {
-                    found.insert(network.id.clone(), network);
-                }
+            networks.extend(self.client.list::<Network>(&[(field, mark.as_str())]).await?);
+        }
+        let mut observed = Observed::of_mark(mark, networks);
+        for network in &observed.networks {
+            let filter = ("network_id", network.id.as_str());
+            let subnets = self.client.list::<Subnet>(&[filter]).await?.into_iter();
+            observed.subnets.extend(subnets.filter(|subnet| subnet.network_id == network.id));
+        }
+        Ok(observed)
+    }
+
+    fn listing(&self) -> MutexGuard<'_, Listing> {
+        self.listing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn send(&self, mark: &Mark, change: &Change) -> Result<(), BackendError> {
+        let name = mark.key().to_string();
+        match change {
+            Change::CreateNetwork => {
+                let body = json!({"network": {"name": name, "description": mark.as_str()}});
+                self.client.create("/v2.0/networks", &body).await
             }
-        }
-        let mut found: Vec<_> = found.into_values().collect();
-        found.sort_by_key(|it| (!it.labels.is_tagged(mark), it.created_at.clone()));
-        Ok(found)
-    }
-
-    /// The changes that bring a subnet of the network to its desired state.
-    async fn plan_subnet(
-        &self,
-        mark: &Mark,
-        network: &Network,
-        desired: &Desired,
-        plan: &mut Plan<Change>,
-    ) -> Result<(), BackendError> {
-        let subnets = self.0.subnets(&network.id).await?;
-        let (kept, others): (Vec<_>, Vec<_>) = subnets
-            .into_iter()
-            .filter(|subnet| subnet.labels.have(mark))
-            .partition(|subnet| subnet.cidr.parse() == Ok(desired.cidr()));
-        plan.changes.extend(others.into_iter().map(|subnet| Change::Delete(subnet.resource())));
-        let Some(subnet) = kept.into_iter().next() else {
-            plan.changes.push(Change::CreateSubnet(network.id.clone(), *desired));
-            return Ok(());
-        };
-        plan.ids.insert("subnet".to_owned(), subnet.id.to_string());
-        let gateway = subnet.gateway_ip.as_deref().and_then(|it| it.parse().ok());
-        let has_gateway = gateway == Some(desired.gateway());
-        if !has_gateway || !subnet.labels.are_those_of(mark) {
-            let desired = (!has_gateway).then_some(*desired);
-            plan.changes.push(Change::UpdateSubnet { subnet: subnet.resource(), desired });
-        }
-        if !subnet.labels.is_tagged(mark) {
-            plan.changes.push(Change::Tag(subnet.resource()));
-        }
-        Ok(())
-    }
-
-    /// Deletes a network with its subnets, unless somebody else has added one.
-    async fn plan_deletion(&self, mark: &Mark, network: &Network) -> Result<Change, BackendError> {
-        let subnets = self.0.subnets(&network.id).await?;
-        match subnets.iter().find(|subnet| !subnet.labels.have(mark)) {
-            None => Ok(Change::Delete(network.resource())),
-            Some(subnet) => {
-                let what = format!("network {} has subnet {}", network.id, subnet.id);
-                Err(BackendError::Foreign(what))
+            Change::UpdateNetwork(network) => {
+                let body = json!({"network": {
+                    "name": name, "description": mark.as_str(), "admin_state_up": true,
+                }});
+                self.client.update(&network.path(), network.revision, &body).await
+            }
+            Change::CreateSubnet(network, desired) => {
+                let ip_version = if matches!(desired.cidr(), IpNet::V4(_)) { 4 } else { 6 };
+                let body = json!({"subnet": {
+                    "name": name, "description": mark.as_str(), "network_id": network,
+                    "ip_version": ip_version, "cidr": desired.cidr().to_string(),
+                    "gateway_ip": desired.gateway(),
+                }});
+                self.client.create("/v2.0/subnets", &body).await
+            }
+            Change::UpdateSubnet { subnet, desired } => {
+                let mut body = json!({"name": name, "description": mark.as_str()});
+                if let Some(desired) = desired {
+                    // Neutron compares the gateway with the pools of the same request.
+                    let pools = desired.pools().into_iter();
+                    let pools = pools.map(|(start, end)| json!({"start": start, "end": end}));
+                    body["gateway_ip"] = json!(desired.gateway());
+                    body["allocation_pools"] = pools.collect();
+                }
+                self.client.update(&subnet.path(), subnet.revision, &json!({"subnet": body})).await
+            }
+            Change::Tag(resource) => self.client.tag(&resource.path(), mark.as_str()).await,
+            Change::Delete(resource) => {
+                self.client.delete(&resource.path(), resource.revision).await
             }
         }
     }
@@ -171,73 +184,30 @@ impl Backend for Neutron {
         mark: &Mark,
         desired: Option<&Desired>,
     ) -> Result<Plan<Change>, BackendError> {
-        let mut plan = Plan { changes: Vec::new(), ids: BTreeMap::new() };
-        let networks = self.networks(mark).await?;
-        let kept = usize::from(desired.is_some());
-        for surplus in networks.iter().skip(kept) {
-            plan.changes.push(self.plan_deletion(mark, surplus).await?);
-        }
-        let Some(desired) = desired else { return Ok(plan) };
-        let Some(network) = networks.first() else {
-            plan.changes.push(Change::CreateNetwork);
+        // What was listed may be outdated: it shows that there is nothing to do, and nothing else.
+        let listed = self.listing().take(mark);
+        if let (Some(listed), Some(desired)) = (listed, desired)
+            && let Ok(plan) = listed.plan(mark, Some(desired))
+            && plan.changes.is_empty()
+        {
             return Ok(plan);
-        };
-        plan.ids.insert("network".to_owned(), network.id.to_string());
-        if !network.labels.are_those_of(mark) || !network.admin_state_up {
-            plan.changes.push(Change::UpdateNetwork(network.resource()));
         }
-        if !network.labels.is_tagged(mark) {
-            plan.changes.push(Change::Tag(network.resource()));
-        }
-        self.plan_subnet(mark, network, desired, &mut plan).await?;
-        Ok(plan)
+        self.observe(mark).await?.plan(mark, desired)
     }
 
     async fn make(&self, mark: &Mark, change: &Change) -> Result<(), BackendError> {
-        let name = mark.key().to_string();
-        match change {
-            Change::CreateNetwork => {
-                let body = json!({"network": {"name": name, "description": mark.as_str()}});
-                self.0.create("/v2.0/networks", &body).await
-            }
-            Change::UpdateNetwork(network) => {
-                let body = json!({"network": {
-                    "name": name, "description": mark.as_str(), "admin_state_up": true,
-                }});
-                self.0.update(&network.path(), network.revision, &body).await
-            }
-            Change::CreateSubnet(network, desired) => {
-                let ip_version = if matches!(desired.cidr(), IpNet::V4(_)) { 4 } else { 6 };
-                let body = json!({"subnet": {
-                    "name": name, "description": mark.as_str(), "network_id": network,
-                    "ip_version": ip_version, "cidr": desired.cidr().to_string(),
-                    "gateway_ip": desired.gateway(),
-                }});
-                self.0.create("/v2.0/subnets", &body).await
-            }
-            Change::UpdateSubnet { subnet, desired } => {
-                let mut body = json!({"name": name, "description": mark.as_str()});
-                if let Some(desired) = desired {
-                    // Neutron compares the gateway with the pools of the same request.
-                    let pools = desired.pools().into_iter();
-                    let pools = pools.map(|(start, end)| json!({"start": start, "end": end}));
-                    body["gateway_ip"] = json!(desired.gateway());
-                    body["allocation_pools"] = pools.collect();
-                }
-                self.0.update(&subnet.path(), subnet.revision, &json!({"subnet": body})).await
-            }
-            Change::Tag(resource) => self.0.tag(&resource.path(), mark.as_str()).await,
-            Change::Delete(resource) => self.0.delete(&resource.path(), resource.revision).await,
-        }
+        // Before, since this call may be dropped; afterwards, since a list may have begun meanwhile.
+        self.listing().forget(mark);
+        let sent = self.send(mark, change).await;
+        self.listing().forget(mark);
+        sent
     }
 
-    async fn keys(&self, owner: &Owner) -> Result<Vec<Request>, BackendError> {
-        let networks = self.0.networks(&[]).await?;
-        let marks = networks.iter().flat_map(|network| network.labels.texts());
-        let mut keys: Vec<_> = marks.filter_map(|mark| owner.key_of(mark)).collect();
-        keys.sort();
-        keys.dedup();
-        Ok(keys)
+    async fn keys(&self, cluster: &ClusterName) -> Result<Vec<Request>, BackendError> {
+        self.listing().begin();
+        let networks = self.client.list::<Network>(&[]).await?;
+        let subnets = self.client.list::<Subnet>(&[]).await?;
+        Ok(self.listing().complete(cluster, &networks, &subnets))
     }
 }
 

@@ -1,12 +1,15 @@
 //! The whole installation: the rules of the CRD, the webhooks, and the textbook's manifests.
 
+use std::net::SocketAddr;
+
 use serde_json::json;
 
 use crate::installation::{LIMIT, Operator, client_of, decode, install, strict};
-use crate::world::{NETWORKS, operator_options, until};
+use crate::world::{NETWORKS, ROLE, operator_options, until};
 use machinery::Value;
+use network_operator::api::v2;
 use network_operator::{BackendKind, Options, add_to, manifests};
-use runtime::ManagerOptions;
+use runtime::prelude::*;
 use testenv::TestEnv;
 
 const V1: &str = "/apis/samplecrd.k8s.io/v1/namespaces/default/networks";
@@ -22,17 +25,11 @@ const EXAMPLE: &str = include_str!("../../example/example-network.yaml");
 async fn installed() -> (TestEnv, Operator) {
     // The operator starts before its CRD exists, and looks for it again after some time.
     let env = TestEnv::builder().system_clock().config(strict).start().await;
-    let is_of_webhooks = |it: &String| it.contains("https://localhost:9443");
+    let is_of_webhooks = |document: &String| document.contains("https://localhost:9443");
     let (_, rights): (Vec<_>, Vec<_>) =
         manifests("https://localhost:9443").into_iter().partition(is_of_webhooks);
     install(&env.kube(), &rights).await;
-    let options = ManagerOptions { clock: env.clock().clone(), ..ManagerOptions::default() };
-    let client = client_of(env.server(), "network-operator");
-    let operator = Operator::start(client, options, |manager| {
-        // The owner is the uid of the cluster.
-        let options = Options { owner: None, ..operator_options() };
-        add_to(manager, &Options { backend: Some(BackendKind::DryRun), ..options }).unwrap();
-    });
+    let operator = start_operator(&env, operator_options().webhook_listen);
     let address = operator.manager.webhook_endpoint().await.unwrap();
     let url = format!("https://{address}");
     let mut documents = manifests(&url);
@@ -40,10 +37,21 @@ async fn installed() -> (TestEnv, Operator) {
     assert_eq!(documents.len(), 2);
     install(&env.kube(), &documents).await;
     let has_ca = |config: &Value| config["caBundle"].as_str().is_some();
-    env.until(CRD, |_, it| has_ca(&it["spec"]["conversion"]["webhook"]["clientConfig"])).await;
-    env.until(WEBHOOKS, |_, it| has_ca(&it["webhooks"][0]["clientConfig"])).await;
+    env.until(CRD, |_, crd| has_ca(&crd["spec"]["conversion"]["webhook"]["clientConfig"])).await;
+    env.until(WEBHOOKS, |_, webhooks| has_ca(&webhooks["webhooks"][0]["clientConfig"])).await;
     operator.manager.settled(LIMIT).await.unwrap();
     (env, operator)
+}
+
+fn start_operator(env: &TestEnv, webhook_listen: SocketAddr) -> Operator {
+    let options = ManagerOptions { clock: env.clock().clone(), ..ManagerOptions::default() };
+    let client = client_of(env.server(), "network-operator");
+    Operator::start(client, options, |manager| {
+        // The name of the cluster is its uid.
+        let (backend, cluster_name) = (Some(BackendKind::DryRun), None);
+        let options = Options { backend, cluster_name, webhook_listen, ..Options::default() };
+        add_to(manager, &options).unwrap();
+    })
 }
 
 fn network(version: &str, name: &str, cidr: &str, gateway: &str) -> Value {
@@ -97,6 +105,44 @@ async fn the_webhooks_convert_between_the_versions_and_refuse_overlaps() {
 }
 
 #[tokio::test]
+async fn a_webhook_decides_nothing_before_its_cache_is_complete() {
+    let (env, operator) = installed().await;
+    env.create(NETWORKS, &network("v2", "a", "10.0.0.0/16", "10.0.0.1")).await;
+    operator.manager.settled(LIMIT).await.unwrap();
+    let address = operator.manager.webhook_endpoint().await.unwrap();
+    operator.stop().await;
+
+    // The list of the restarted operator fails for some time.
+    let rights = env.read(ROLE).await["rules"].clone();
+    let mut fewer = rights.clone();
+    fewer[0]["verbs"] = json!(["get", "patch"]);
+    env.merge(ROLE, &json!({"rules": fewer})).await;
+    let networks = client_of(env.server(), "network-operator").api_in::<v2::Network>("default");
+    let list = async || networks.list(&ListParams::default()).await;
+    until("the right is revoked", async || list().await.is_err()).await;
+    let short = json!([{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 1}]);
+    assert_eq!(env.patch(WEBHOOKS, "application/json-patch+json", &short).await.0, 200);
+
+    let operator = start_operator(&env, address);
+    operator.manager.webhook_endpoint().await.unwrap();
+    let inside = network("v2", "b", "10.0.7.0/24", "10.0.7.1");
+    let (code, refusal) = env.post(NETWORKS, &inside).await;
+    let message = refusal["message"].as_str().unwrap();
+    let why = "a cache of the webhook is not complete yet, try again";
+    assert!(code == 500 && message.contains(why), "{code} {message}");
+
+    env.merge(ROLE, &json!({"rules": rights})).await;
+    until("the webhook decides", async || {
+        let (code, refusal) = env.post(NETWORKS, &inside).await;
+        assert!(code == 422 || code == 500, "{code} {refusal}");
+        code == 422
+    })
+    .await;
+    operator.stop().await;
+    env.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn the_crd_refuses_addresses_that_are_no_network() {
     let env = TestEnv::start().await;
     let mut crd = decode(&manifests("https://localhost:9443")[0]);
@@ -128,7 +174,27 @@ async fn the_crd_refuses_addresses_that_are_no_network() {
 }
 
 #[tokio::test]
-async fn the_textbooks_manifests_are_accepted_unchanged() {
+async fn the_textbooks_crd_is_upgraded_by_kubectl_apply() {
+    // As kubectl sends it: a field that it has applied before, and that is gone, is null.
+    let merge = |mut crd: Value| {
+        crd["spec"]["version"] = json!(null);
+        (CRD.to_owned(), "application/merge-patch+json", crd)
+    };
+    upgrade_the_textbooks_crd(merge).await;
+}
+
+#[tokio::test]
+async fn the_textbooks_crd_is_upgraded_by_a_server_side_apply() {
+    let apply = |crd| {
+        let path = format!("{CRD}?fieldManager=kubectl&force=true");
+        (path, "application/apply-patch+yaml", crd)
+    };
+    upgrade_the_textbooks_crd(apply).await;
+}
+
+/// Creates the textbook's manifests, unchanged, and then patches its CRD to the one of the operator.
+/// `patch_of` returns the path, the type and the body of the patch.
+async fn upgrade_the_textbooks_crd(patch_of: impl FnOnce(Value) -> (String, &'static str, Value)) {
     let env = TestEnv::start().await;
     let old = "/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions";
     env.create(old, &decode(TEXTBOOK_CRD)).await;
@@ -136,11 +202,13 @@ async fn the_textbooks_manifests_are_accepted_unchanged() {
     let created = env.create(V1, &decode(EXAMPLE)).await;
     assert_eq!(created["spec"], json!({"cidr": "192.168.0.0/16", "gateway": "192.168.0.1"}));
 
-    // The operator's CRD replaces it, and the object that exists is served in both versions.
+    // The object that exists is served in both versions.
     let mut crd = decode(&manifests("https://localhost:9443")[0]);
     crd["spec"]["conversion"] = json!({"strategy": "None"});
-    crd["metadata"]["resourceVersion"] = env.read(CRD).await["metadata"]["resourceVersion"].clone();
-    assert_eq!(env.put(CRD, &crd).await.0, 200);
+    let (path, patch_type, patch) = patch_of(crd);
+    let (code, patched) = env.patch(&path, patch_type, &patch).await;
+    assert_eq!(code, 200, "{patched}");
+    assert_eq!(patched["spec"].get("preserveUnknownFields"), None);
     let path = format!("{NETWORKS}/example-network");
     until("v2 is served", async || env.get(&path).await.0 == 200).await;
     assert_eq!(env.read(&path).await["spec"], created["spec"]);

@@ -1,21 +1,22 @@
 //! The operator on this machine, in a network namespace and with a `/run` of the test's own.
 
 use std::fs;
+use std::path::Path;
 
 use futures_util::TryStreamExt;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::geteuid;
-use rtnetlink::packet_route::address::AddressAttribute;
+use rtnetlink::packet_route::address::{AddressAttribute, AddressScope};
 use rtnetlink::packet_route::link::LinkAttribute;
 use rtnetlink::{Handle, LinkBridge, LinkUnspec, new_connection};
 use serde_json::{Value, json};
 
 use crate::installation::LIMIT;
 use crate::walk::{declared, walk};
-use crate::world::{World, desired, mark, owner, until};
+use crate::world::{World, cluster, desired, mark, until};
 use network_operator::backend::linux::Linux;
-use network_operator::backend::{Backend, BackendError, Mark};
+use network_operator::backend::{Backend, BackendError, Desired, Mark};
 use runtime::Request;
 use runtime::keel::Tasks;
 use testenv::TestEnv;
@@ -67,16 +68,20 @@ async fn interfaces(netlink: &Handle) -> Vec<(u32, String, String)> {
     found
 }
 
-/// The IPv4 addresses of an interface.
+/// The addresses of an interface, without those that are valid on the link only.
 async fn addresses(netlink: &Handle, index: u32) -> Vec<String> {
     let found = netlink.address().get().set_link_index_filter(index).execute();
     let found: Vec<_> = found.try_collect().await.unwrap();
-    let found = found.into_iter().filter(|it| it.header.index == index).filter_map(|message| {
-        let local = message.attributes.iter().find_map(|attribute| match attribute {
-            AddressAttribute::Local(address) => Some(*address),
+    let found = found.into_iter().filter(|message| {
+        message.header.index == index && message.header.scope != AddressScope::Link
+    });
+    let found = found.map(|message| {
+        // That of an IPv6 interface is no local address.
+        let address = message.attributes.iter().find_map(|attribute| match attribute {
+            AddressAttribute::Local(address) | AddressAttribute::Address(address) => Some(*address),
             _ => None,
         });
-        Some(format!("{}/{}", local?, message.header.prefix_len))
+        format!("{}/{}", address.unwrap(), message.header.prefix_len)
     });
     found.collect()
 }
@@ -108,7 +113,7 @@ async fn found(netlink: &Handle) -> Vec<Value> {
     assert_eq!(namespaces(), names);
     let veths = interfaces.iter().filter(|(_, name, _)| name.starts_with("sv-")).count();
     assert_eq!(veths, names.len());
-    found.sort_by_key(|it| it[0].to_string());
+    found.sort_by_key(|network| network[0].to_string());
     found
 }
 
@@ -124,7 +129,7 @@ fn a_random_walk_leaves_exactly_the_declared_bridges() {
 
         let world = walk(7, CHANGES, Linux::default()).await;
         let mut declared = declared(&world).await;
-        declared.sort_by_key(|it| it[0].to_string());
+        declared.sort_by_key(|network| network[0].to_string());
         assert_eq!(found(&netlink).await, declared);
         for name in world.declared().await.keys() {
             world.delete(name).await;
@@ -166,8 +171,39 @@ fn drift_on_this_machine_is_put_right() {
         restart(&mut world).await;
         assert_eq!(found(&netlink).await, right);
         world.delete("a").await;
-        until("it is deleted", async || interfaces(&netlink).await.is_empty()).await;
+        until("the bridge is deleted", async || interfaces(&netlink).await.is_empty()).await;
         world.stop().await;
+    });
+}
+
+#[test]
+fn an_ipv6_network_is_created_changed_and_deleted_on_this_machine() {
+    if !Path::new("/proc/sys/net/ipv6").exists() {
+        return crate::skipped::skip("IPv6 on Linux", "a kernel with IPv6");
+    }
+    isolated("IPv6 on Linux", |netlink| async move {
+        let backend = Linux::default();
+        let mark = Mark::new(&cluster(), &Request::new("default", "a")).unwrap();
+        let converge = async |desired: Option<&Desired>| {
+            for _ in 0..5 {
+                for change in backend.plan(&mark, desired).await.unwrap().changes {
+                    backend.make(&mark, &change).await.unwrap();
+                }
+            }
+            assert!(backend.plan(&mark, desired).await.unwrap().changes.is_empty());
+        };
+        for (cidr, gateway) in [("fd00:1::/64", "fd00:1::1"), ("fd00:1::/64", "fd00:1::9")] {
+            converge(Some(&desired(cidr, gateway))).await;
+            assert_eq!(found(&netlink).await, [json!(["a", cidr, gateway])]);
+        }
+        // The kernel removes IPv6 addresses from an interface that is down.
+        let (bridge, ..) = interfaces(&netlink).await[0];
+        let down = LinkUnspec::new_with_index(bridge).down().build();
+        netlink.link().set(down).execute().await.unwrap();
+        converge(Some(&desired("fd00:1::/64", "fd00:1::9"))).await;
+        assert_eq!(found(&netlink).await, [json!(["a", "fd00:1::/64", "fd00:1::9"])]);
+        converge(None).await;
+        assert!(interfaces(&netlink).await.is_empty() && namespaces().is_empty());
     });
 }
 
@@ -181,7 +217,7 @@ async fn restart<B: Backend>(world: &mut World<B>) {
 fn an_interface_of_somebody_else_with_the_same_name_is_not_touched() {
     isolated("a foreign interface on Linux", |netlink| async move {
         let backend = Linux::default();
-        let mark = Mark::new(&owner(), &Request::new("default", "a")).unwrap();
+        let mark = Mark::new(&cluster(), &Request::new("default", "a")).unwrap();
         let wanted = desired("10.0.0.0/24", "10.0.0.1");
         let name = backend.plan(&mark, Some(&wanted)).await.unwrap().ids["bridge"].clone();
         assert!(name.len() <= 15);

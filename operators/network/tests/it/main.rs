@@ -6,7 +6,7 @@
 #[path = "../../../custompod/tests/it/installation.rs"]
 mod installation;
 mod world;
-mod counted;
+mod faulty;
 mod lifecycle;
 mod troubles;
 mod leaders;
@@ -16,5 +16,6 @@ mod skipped;
 mod neutron_server;
 mod neutron;
 mod keystone;
+mod program;
 #[cfg(target_os = "linux")]
 mod linux;

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use crate::installation::LIMIT;
 use crate::neutron_server::NeutronServer;
 use crate::walk::{declared, walk};
-use crate::world::{World, mark, owner, until};
-use network_operator::backend::{Backend, BackendError, Mark};
+use crate::world::{World, cluster, desired, mark, until};
+use network_operator::backend::{Backend, BackendError, Desired, Mark};
 use runtime::Request;
 use testenv::TestEnv;
 
@@ -22,7 +22,8 @@ async fn found(server: &NeutronServer) -> Vec<Value> {
     let networks = server.list("networks").await;
     let mut subnets = server.list("subnets").await;
     let mut found = Vec::new();
-    for network in networks.iter().filter(|it| it["description"] != FOREIGN && it["name"] != "n1") {
+    let is_ours = |network: &&Value| network["description"] != FOREIGN && network["name"] != "n1";
+    for network in networks.iter().filter(is_ours) {
         let name = network["name"].as_str().unwrap().strip_prefix("default/").unwrap();
         let expected = (json!(mark(name)), json!([mark(name)]));
         assert_eq!((&network["description"], &network["tags"]), (&expected.0, &expected.1));
@@ -33,12 +34,12 @@ async fn found(server: &NeutronServer) -> Vec<Value> {
         found.push(json!([name, ours[0]["cidr"], ours[0]["gateway_ip"]]));
     }
     assert_eq!(subnets.len(), 2, "those of others: {subnets:?}");
-    found.sort_by_key(|it| it[0].to_string());
+    found.sort_by_key(|network| network[0].to_string());
     found
 }
 
 fn sorted(mut declared: Vec<Value>) -> Vec<Value> {
-    declared.sort_by_key(|it| it[0].to_string());
+    declared.sort_by_key(|network| network[0].to_string());
     declared
 }
 
@@ -100,7 +101,7 @@ async fn drift_in_neutron_is_put_right() {
     let theirs = format!("subnets/{}", theirs["subnet"]["id"].as_str().unwrap());
     server.send(Method::DELETE, &theirs, &Value::Null).await;
     restart(&mut world).await;
-    until("it is deleted", async || server.list("networks").await.is_empty()).await;
+    until("the network is deleted", async || server.list("networks").await.is_empty()).await;
     world.stop().await;
 }
 
@@ -114,8 +115,8 @@ async fn restart<B: Backend>(world: &mut World<B>) {
 async fn a_change_between_plan_and_act_is_not_overwritten() {
     let Some(server) = NeutronServer::start("revisions in Neutron") else { return };
     let backend = server.backend();
-    let mark = Mark::new(&owner(), &Request::new("default", "a")).unwrap();
-    let wanted = crate::world::desired("10.0.0.0/24", "10.0.0.1");
+    let mark = Mark::new(&cluster(), &Request::new("default", "a")).unwrap();
+    let wanted = desired("10.0.0.0/24", "10.0.0.1");
     for _ in 0..3 {
         for change in backend.plan(&mark, Some(&wanted)).await.unwrap().changes {
             backend.make(&mark, &change).await.unwrap();
@@ -142,4 +143,71 @@ async fn a_change_between_plan_and_act_is_not_overwritten() {
     }
     let left = server.list("networks").await;
     assert_eq!((left.len(), left[0]["id"].as_str()), (1, Some(network.as_str())));
+}
+
+/// Makes changes until there is nothing left to change.
+async fn converge(backend: &impl Backend, mark: &Mark, desired: Option<&Desired>) {
+    for _ in 0..5 {
+        for change in backend.plan(mark, desired).await.unwrap().changes {
+            backend.make(mark, &change).await.unwrap();
+        }
+    }
+    assert!(backend.plan(mark, desired).await.unwrap().changes.is_empty());
+}
+
+#[tokio::test]
+async fn an_update_of_an_older_revision_is_a_conflict_and_changes_nothing() {
+    let Some(server) = NeutronServer::start("updates in Neutron") else { return };
+    let backend = server.backend();
+    let mark = Mark::new(&cluster(), &Request::new("default", "a")).unwrap();
+    let wanted = desired("10.0.0.0/24", "10.0.0.1");
+    converge(&backend, &mark, Some(&wanted)).await;
+    for (kind, theirs) in
+        [("network", json!({"admin_state_up": false})), ("subnet", json!({"name": "b"}))]
+    {
+        let path = server.list(&format!("{kind}s")).await[0]["id"].clone();
+        let path = format!("{kind}s/{}", path.as_str().unwrap());
+        server.send(Method::PUT, &path, &json!({kind: theirs})).await;
+        let wanted = if kind == "subnet" { desired("10.0.0.0/24", "10.0.0.9") } else { wanted };
+        let changes = backend.plan(&mark, Some(&wanted)).await.unwrap().changes;
+        server.send(Method::PUT, &path, &json!({kind: {"description": "of them"}})).await;
+        let before = server.list(&format!("{kind}s")).await;
+        let refused = backend.make(&mark, &changes[0]).await;
+        assert!(matches!(refused, Err(BackendError::Conflict(_))), "{refused:?}");
+        assert_eq!(server.list(&format!("{kind}s")).await, before);
+        // What is planned now is accepted.
+        converge(&backend, &mark, Some(&wanted)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_ipv6_network_is_created_changed_and_deleted_in_neutron() {
+    let Some(server) = NeutronServer::start("IPv6 in Neutron") else { return };
+    let backend = server.backend();
+    let mark = Mark::new(&cluster(), &Request::new("default", "a")).unwrap();
+    for (cidr, gateway) in [
+        ("fd00:1::/64", "fd00:1::1"),
+        ("fd00:1::/64", "fd00:1::9"),
+        ("fd00:2::/64", "fd00:2::ffff:ffff:ffff:ffff"),
+    ] {
+        converge(&backend, &mark, Some(&desired(cidr, gateway))).await;
+        let subnets = server.list("subnets").await;
+        let found = [&subnets[0]["cidr"], &subnets[0]["gateway_ip"], &subnets[0]["ip_version"]];
+        assert_eq!((subnets.len(), found), (1, [&json!(cidr), &json!(gateway), &json!(6)]));
+    }
+    converge(&backend, &mark, None).await;
+    assert!(server.list("networks").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_list_of_neutron_is_read_page_by_page() {
+    let Some(server) = NeutronServer::start_with_small_pages("pages of Neutron") else { return };
+    let backend = server.backend();
+    let expected: Vec<_> =
+        ["a", "b", "c", "d", "e"].map(|name| Request::new("default", name)).into();
+    for key in &expected {
+        let mark = Mark::new(&cluster(), key).unwrap();
+        server.create_foreign(key.name(), mark.as_str(), "10.0.0.0/24").await;
+    }
+    assert_eq!(backend.keys(&cluster()).await.unwrap(), expected);
 }

@@ -29,6 +29,15 @@ pub(crate) struct NeutronServer {
 impl NeutronServer {
     /// Starts Neutron; `None`, with a loud message, if there is none.
     pub(crate) fn start(test: &str) -> Option<Self> {
+        Self::start_with(test, &[])
+    }
+
+    /// The same, with pages of at most two objects.
+    pub(crate) fn start_with_small_pages(test: &str) -> Option<Self> {
+        Self::start_with(test, &[("NEUTRON_TEST_PAGE", "2")])
+    }
+
+    fn start_with(test: &str, variables: &[(&str, &str)]) -> Option<Self> {
         let Some(python) = std::env::var_os(VARIABLE).map(PathBuf::from) else {
             crate::skipped::skip(test, &format!("{VARIABLE}, which `cargo xtask test` sets"));
             return None;
@@ -37,6 +46,7 @@ impl NeutronServer {
         let mut process = Command::new(python)
             .arg(PROGRAM)
             .env("NEUTRON_TEST_DIR", directory.path())
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

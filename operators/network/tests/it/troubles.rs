@@ -2,9 +2,14 @@
 
 use serde_json::json;
 
+use crate::installation::client_of;
 use crate::world::{NETWORKS, RESYNC, World, desired, mark, until};
+use network_operator::api::v2::Network;
+use network_operator::backend::BackendError;
 use network_operator::backend::dry_run::DryRun;
+use runtime::kube_client;
 use runtime::prelude::*;
+use runtime::reconcile_history::ReconcileOutcome;
 
 #[tokio::test]
 async fn a_network_is_made_when_the_backend_is_back() {
@@ -115,5 +120,74 @@ async fn a_status_that_somebody_removes_is_written_again() {
     let patch = Patch::Merge(json!({"status": null}));
     world.networks().patch_status("a", &PatchParams::default(), &patch).await.unwrap();
     world.wait_until_ready_is("a", "True InSync").await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_backend_in_memory_lost_with_its_process_is_no_drift() {
+    let mut world = World::new(DryRun::default()).await;
+    world.start_operator();
+    world.create("a", "10.0.0.0/24", "10.0.0.1").await;
+    world.settle().await;
+    world.kill_operator().await;
+    world.backend.inner.networks().clear();
+    world.start_operator();
+    world.settle().await;
+    assert!(world.backend.inner.networks().contains_key(&mark("a")));
+    world.change("a", &json!({"gateway": "10.0.0.9"})).await;
+    world.wait_for_event("a", "Updated", "gateway 10.0.0.9").await;
+    let events = world.events("a").await;
+    assert!(!events.iter().any(|(reason, _)| reason == "Drifted"), "{events:?}");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn changes_before_a_failure_are_recorded() {
+    let mut world = World::new(DryRun::default()).await;
+    // The plan and its change succeed, and the next plan fails.
+    world.backend.fail_after(2, BackendError::Unavailable);
+    world.start_operator();
+    world.create("a", "10.0.0.0/24", "10.0.0.1").await;
+    world.wait_for_event("a", "Failed", "out of service").await;
+    world.wait_for_event("a", "Created", "created network 10.0.0.0/24").await;
+    world.backend.set_down(false);
+    world.env.advance(RESYNC);
+    world.settle().await;
+    assert_eq!(world.ready("a").await, "True InSync");
+
+    world.backend.fail_after(2, BackendError::Unavailable);
+    world.delete("a").await;
+    world.wait_for_event("a", "Deleted", "deleted network").await;
+    assert!(world.networks().get_opt("a").await.unwrap().is_some());
+    world.backend.set_down(false);
+    world.env.advance(RESYNC);
+    world.settle().await;
+    assert!(world.networks().get_opt("a").await.unwrap().is_none());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_failure_whose_status_cannot_be_written_stays_that_failure() {
+    let mut world = World::new(DryRun::default()).await;
+    world.revoke("networks/status", "patch").await;
+    let networks = client_of(world.env.server(), "network-operator").api_in::<Network>("default");
+    until("the right is revoked", async || {
+        let patch = Patch::Merge(json!({"status": {}}));
+        let patched = networks.patch_status("a", &PatchParams::default(), &patch).await;
+        matches!(patched, Err(kube_client::Error::Api(status)) if status.code == 403)
+    })
+    .await;
+    world.backend.fail_after(0, BackendError::Refused);
+    world.start_operator();
+    world.create("a", "10.0.0.0/24", "10.0.0.1").await;
+    // A refusal is not tried again before the next resync, so that this settles.
+    world.settle().await;
+    let records = world.manager().records("network");
+    let outcome = &records.last().unwrap().outcome;
+    let is_refusal = |why: &str| why == "refused: out of service";
+    assert!(
+        matches!(outcome, ReconcileOutcome::FailedPermanently(why) if is_refusal(why)),
+        "{outcome:?}"
+    );
     world.stop().await;
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Event;
 use serde_json::json;
 
-use crate::counted::Counted;
+use crate::faulty::FaultyBackend;
 use crate::installation::{LIMIT, Operator, client_of, decode, install, strict};
 use machinery::Value;
 use network_operator::api::v2::Network;
-use network_operator::backend::{Backend, Desired, Owner};
+use network_operator::backend::{Backend, ClusterName, Desired};
 use network_operator::{Options, add_with, manifests};
 use runtime::conditions;
 use runtime::prelude::*;
@@ -21,10 +21,13 @@ use testenv::{TestEnv, TestEnvBuilder};
 /// The path of the Networks.
 pub(crate) const NETWORKS: &str = "/apis/samplecrd.k8s.io/v2/namespaces/default/networks";
 
+/// The path of the operator's role.
+pub(crate) const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/network-operator";
+
 /// See the [module documentation](self).
 pub(crate) struct World<B> {
     pub(crate) env: TestEnv,
-    pub(crate) backend: Arc<Counted<B>>,
+    pub(crate) backend: Arc<FaultyBackend<B>>,
     operator: Option<Operator>,
 }
 
@@ -44,7 +47,7 @@ impl<B: Backend> World<B> {
         crd["spec"]["conversion"] = json!({"strategy": "None"});
         documents[0] = crd.to_string();
         install(&env.kube(), &documents).await;
-        Self { env, backend: Arc::new(Counted::new(Arc::new(backend))), operator: None }
+        Self { env, backend: Arc::new(FaultyBackend::new(Arc::new(backend))), operator: None }
     }
 
     pub(crate) fn start_operator(&mut self) {
@@ -103,7 +106,7 @@ impl<B: Backend> World<B> {
         let network = self.networks().get(name).await.unwrap();
         let conditions = network.status.unwrap_or_default().conditions;
         let ready = conditions::find(&conditions, "Ready");
-        ready.map(|it| format!("{} {}", it.status, it.reason)).unwrap_or_default()
+        ready.map(|ready| format!("{} {}", ready.status, ready.reason)).unwrap_or_default()
     }
 
     /// Waits until the condition `Ready` is this one.
@@ -113,22 +116,38 @@ impl<B: Backend> World<B> {
 
     /// Waits until there is an Event with this reason and text about a Network.
     pub(crate) async fn wait_for_event(&self, name: &str, reason: &str, text: &str) {
-        let events = self.env.kube().api_in::<Event>("default");
         until(&format!("{reason} {text}"), async || {
-            let found = events.list(&ListParams::default()).await.unwrap();
-            found.iter().any(|event| {
-                event.involved_object.name.as_deref() == Some(name)
-                    && event.reason.as_deref() == Some(reason)
-                    && event.message.as_ref().is_some_and(|message| message.contains(text))
-            })
+            let events = self.events(name).await;
+            events.iter().any(|(found, message)| found == reason && message.contains(text))
         })
         .await;
+    }
+
+    /// The reasons and texts of the Events about a Network.
+    pub(crate) async fn events(&self, name: &str) -> Vec<(String, String)> {
+        let events = self.env.kube().api_in::<Event>("default");
+        let mut events = events.list(&ListParams::default()).await.unwrap().items;
+        events.retain(|event| event.involved_object.name.as_deref() == Some(name));
+        let text = |text: Option<String>| text.unwrap_or_default();
+        events.into_iter().map(|event| (text(event.reason), text(event.message))).collect()
+    }
+
+    /// Takes a right from the operator, such as `patch` from `networks/status`.
+    pub(crate) async fn revoke(&self, resource: &str, verb: &str) {
+        let role = self.env.read(ROLE).await;
+        let mut rules = role["rules"].clone();
+        let rules_left = rules.as_array_mut().unwrap();
+        for rule in rules_left.iter_mut().filter(|rule| rule["resources"] == json!([resource])) {
+            rule["verbs"].as_array_mut().unwrap().retain(|known| known != verb);
+        }
+        rules_left.retain(|rule| rule["verbs"] != json!([]));
+        self.env.merge(ROLE, &json!({"rules": rules})).await;
     }
 
     /// The addresses that the API declares, by name.
     pub(crate) async fn declared(&self) -> BTreeMap<String, (String, String)> {
         let networks = self.networks().list(&ListParams::default()).await.unwrap();
-        let spec = |it: &Network| (it.spec.cidr.clone(), it.spec.gateway.clone());
+        let spec = |network: &Network| (network.spec.cidr.clone(), network.spec.gateway.clone());
         networks.iter().map(|network| (network.name_any(), spec(network))).collect()
     }
 
@@ -138,13 +157,13 @@ impl<B: Backend> World<B> {
     }
 }
 
-/// The options of the operator: its owner is `test`, and a free port has the webhooks.
+/// The options of the operator: the cluster is `test`, and the webhooks are at a free port.
 pub(crate) fn operator_options() -> Options {
     let webhook_listen = ([127, 0, 0, 1], 0).into();
-    Options { owner: Some(owner()), webhook_listen, ..Options::default() }
+    Options { cluster_name: Some(cluster()), webhook_listen, ..Options::default() }
 }
 
-pub(crate) fn owner() -> Owner {
+pub(crate) fn cluster() -> ClusterName {
     "test".parse().unwrap()
 }
 

@@ -1,8 +1,9 @@
 """Serves OpenStack Neutron on loopback, without Keystone, for tests.
 
-Usage: NEUTRON_TEST_DIR=DIR NEUTRON_TEST_PORT=PORT VENV/bin/python serve.py
+Usage: NEUTRON_TEST_DIR=DIR NEUTRON_TEST_PORT=PORT NEUTRON_TEST_PAGE=N VENV/bin/python serve.py
 
-DIR is an empty directory, for the configuration and the database; port 0 is a free one. The
+DIR is an empty directory, for the configuration and the database; port 0 is a free one; N is the
+largest page of a list, by default without a limit. The
 program writes "listening on PORT" to its standard output once it serves requests. It has no
 arguments, since Neutron reads those of its process. It ends when its standard input does, so that
 it does not outlive the test.
@@ -17,6 +18,7 @@ import wsgiref.simple_server
 
 directory = pathlib.Path(os.environ["NEUTRON_TEST_DIR"]).resolve()
 port = int(os.environ.get("NEUTRON_TEST_PORT", "0"))
+page = int(os.environ.get("NEUTRON_TEST_PAGE", "-1"))
 
 (directory / "neutron.conf").write_text(f"""[DEFAULT]
 auth_strategy = noauth
@@ -28,6 +30,7 @@ rpc_state_report_workers = 0
 notify_nova_on_port_status_changes = false
 notify_nova_on_port_data_changes = false
 state_path = {directory}
+pagination_max_limit = {page}
 api_paste_config = {sys.prefix}/etc/neutron/api-paste.ini
 [database]
 connection = sqlite:///{directory}/neutron.db

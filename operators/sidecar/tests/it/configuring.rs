@@ -29,7 +29,7 @@ async fn a_changed_configuration_is_used_for_new_pods(mode: Mode) {
 /// Waits for an Event about the `ConfigMap`.
 async fn event(world: &World, reason: &str, text: &str) {
     let path = format!("{EVENTS}?fieldSelector=reason={reason},involvedObject.kind=ConfigMap");
-    let contains = |it: &serde_json::Value| it["message"].as_str().unwrap().contains(text);
+    let contains = |event: &serde_json::Value| event["message"].as_str().unwrap().contains(text);
     world.admin.until(&path, |list| list["items"].as_array().unwrap().iter().any(contains)).await;
 }
 

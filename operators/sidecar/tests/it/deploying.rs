@@ -25,7 +25,7 @@ async fn the_pods_of_a_deployment_run_with_their_sidecars(mode: Mode) {
     for pod in pods.await["items"].as_array().unwrap() {
         assert_eq!(names(pod, "containers"), ["web", "envoy"]);
         let ready = pod["status"]["containerStatuses"].as_array().unwrap();
-        assert!(ready.len() == 2 && ready.iter().all(|it| it["ready"] == true), "{pod}");
+        assert!(ready.len() == 2 && ready.iter().all(|status| status["ready"] == true), "{pod}");
     }
     world.stop().await;
 }

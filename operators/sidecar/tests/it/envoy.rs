@@ -30,7 +30,7 @@ fn program() -> Option<PathBuf> {
 fn mount(pod: &Value, container: &Value) -> (String, tempfile::TempDir) {
     let mount = &container["volumeMounts"][0];
     let volumes = pod["spec"]["volumes"].as_array().unwrap();
-    let volume = volumes.iter().find(|it| it["name"] == mount["name"]).unwrap();
+    let volume = volumes.iter().find(|volume| volume["name"] == mount["name"]).unwrap();
     let map = decode(BOOTSTRAP);
     assert_eq!(volume["configMap"]["name"], map["metadata"]["name"]);
     let directory = tempfile::tempdir().unwrap();
@@ -47,7 +47,7 @@ async fn envoy_accepts_the_bootstrap_and_the_arguments_of_the_container() {
     let pod = world.admin.create(PODS, &annotated("web")).await.unwrap();
     world.stop().await;
     let containers = pod["spec"]["containers"].as_array().unwrap();
-    let container = containers.iter().find(|it| it["name"] == "envoy").unwrap();
+    let container = containers.iter().find(|container| container["name"] == "envoy").unwrap();
     assert_eq!(container["command"], serde_json::json!(["/usr/local/bin/envoy"]));
     let (path, directory) = mount(&pod, container);
     let arguments = container["args"].as_array().unwrap().iter().map(|argument| {

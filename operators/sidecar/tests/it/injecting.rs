@@ -13,6 +13,7 @@ use sidecar_operator::Mode;
 in_each_mode! {
     a_thousand_pods_created_at_once_have_one_envoy_each
     a_pod_with_the_container_is_left_unchanged
+    a_pod_with_an_init_container_of_the_name_is_left_unchanged
     a_pod_without_the_annotation_is_left_unchanged
     a_pod_keeps_its_own_volume_and_gets_the_container
 }
@@ -44,6 +45,19 @@ async fn a_pod_with_the_container_is_left_unchanged(mode: Mode) {
     let created = world.admin.create(PODS, &own).await.unwrap();
     assert_eq!(names(&created, "containers"), ["web", "envoy"]);
     assert_eq!(created["spec"]["containers"][1]["image"], "own");
+    assert_eq!(names(&created, "volumes"), [""; 0]);
+    world.stop().await;
+}
+
+async fn a_pod_with_an_init_container_of_the_name_is_left_unchanged(mode: Mode) {
+    let world = World::start(mode).await;
+    let mut own = annotated("own");
+    own["spec"]["initContainers"] =
+        json!([{"name": "envoy", "image": "own", "restartPolicy": "Always"}]);
+    let created = world.admin.create(PODS, &own).await.unwrap();
+    assert_eq!(names(&created, "containers"), ["web"]);
+    assert_eq!(names(&created, "initContainers"), ["envoy"]);
+    assert_eq!(created["spec"]["initContainers"][0]["image"], "own");
     assert_eq!(names(&created, "volumes"), [""; 0]);
     world.stop().await;
 }

@@ -74,8 +74,8 @@ fn programs() -> Vec<PathBuf> {
         std::env::split_paths(listed).collect()
     } else {
         let directories = std::env::var_os("PATH").unwrap_or_default();
-        let found = std::env::split_paths(&directories).map(|it| it.join("kubectl"));
-        found.filter(|it| it.is_file()).take(1).collect()
+        let found = std::env::split_paths(&directories).map(|directory| directory.join("kubectl"));
+        found.filter(|path| path.is_file()).take(1).collect()
     };
     assert!(!paths.is_empty(), "there is no kubectl to test with: run `cargo xtask test`");
     paths
@@ -199,7 +199,7 @@ async fn the_events_of_the_config_map_explain_a_broken_configuration() {
             unknown field \"containers[0].imagee\"";
         assert!(refused.contains(why), "{refused}");
         let events = "/api/v1/namespaces/default/events?fieldSelector=reason=InvalidConfig";
-        world.admin.until(events, |it| !it["items"].as_array().unwrap().is_empty()).await;
+        world.admin.until(events, |list| !list["items"].as_array().unwrap().is_empty()).await;
         let printed = kubectl.does("get events --field-selector reason=InvalidConfig", "");
         assert!(printed.contains("configmap/envoy-initializer"), "{printed}");
         assert!(printed.contains(why), "{printed}");

@@ -9,7 +9,7 @@ async fn check(mode: Mode, forbidden: &[&str]) {
     let world = World::start(mode).await;
     let account = world.service_account();
     for path in forbidden {
-        assert_eq!(account.get(path).await.map_err(|it| it.code), Err(403), "{path}");
+        assert_eq!(account.get(path).await.map_err(|refusal| refusal.code), Err(403), "{path}");
     }
     drop(account);
     world.stop().await;

@@ -83,10 +83,13 @@ impl World {
     /// Configures the webhook at this address, and waits until it has the CA.
     pub(crate) async fn call_webhook_at(&self, address: SocketAddr) {
         let documents = manifests_of(&self.options, &format!("https://{address}"));
-        let webhook = documents.iter().find(|it| it.contains("MutatingWebhook")).unwrap();
+        let webhook =
+            documents.iter().find(|document| document.contains("MutatingWebhook")).unwrap();
         self.admin.apply(&decode(webhook)).await;
         self.admin
-            .until(WEBHOOK, |it| it["webhooks"][0]["clientConfig"]["caBundle"].is_string())
+            .until(WEBHOOK, |webhook| {
+                webhook["webhooks"][0]["clientConfig"]["caBundle"].is_string()
+            })
             .await;
     }
 

@@ -91,6 +91,7 @@ fn a_block_is_too_small_for_subnets_without_hosts() {
     assert_eq!(allocate(cidr("10.0.0.0/28"), 4, &BTreeMap::new()).unwrap().len(), 4);
     assert!(allocate(cidr("10.0.0.0/31"), 1, &BTreeMap::new()).is_err());
     assert!(allocate(cidr("10.0.0.0/16"), usize::MAX / 2 + 1, &BTreeMap::new()).is_err());
+    assert!(allocate(cidr("10.0.0.0/16"), usize::MAX, &BTreeMap::new()).is_err());
 }
 
 #[test]

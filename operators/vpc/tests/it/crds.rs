@@ -37,6 +37,7 @@ async fn what_cannot_be_split_is_refused() {
         let message = status["message"].as_str().unwrap();
         assert!(code == 422 && message.contains(expected), "{cidr} {count}: {message}");
         assert!(message.contains("spec.cidrblock") || count == 257, "{message}");
+        assert_eq!(message.contains(small), expected == small, "{message}");
     }
     for (cidr, count) in [("10.0.0.0/28", 4), ("10.0.0.0/23", 128), ("10.0.0.0/22", 256)] {
         let mut vpc = shop(cidr, count);
@@ -47,6 +48,7 @@ async fn what_cannot_be_split_is_refused() {
     vpc["metadata"]["name"] = json!("n".repeat(60));
     let (_, status) = world.env.post(VPCS, &vpc).await;
     let message = status["message"].as_str().unwrap();
-    assert!(message.contains("subnets are named after it"), "{message}");
+    let expected = "metadata.name: at most 59 characters, since the subnets are named after it";
+    assert!(message.contains(expected), "{message}");
     world.stop().await;
 }

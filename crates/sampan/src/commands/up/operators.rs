@@ -4,23 +4,30 @@
 //! the rights of the roles in its manifests, as if it ran in another process. Its options are those of
 //! its program, from the environment.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+mod installation;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Command};
 use kube_client::Client;
-use kube_client::api::{Patch, PatchParams};
 use tokio::time::timeout;
 
-use apiserver::Server;
+use apiserver::{Server, StoreConfig};
+use installation::{Document, remove_leftovers};
 use keel::UncleanStop;
-use machinery::codec::yaml;
-use runtime::kube_core::{DynamicObject, GroupVersionKind, ResourceExt, TypeMeta};
-use runtime::{BackgroundManager, DynamicKind, Identity, Manager, ManagerOptions};
+use network_operator::BackendKind;
+use runtime::{BackgroundManager, Identity, Manager, ManagerOptions};
 
 /// The namespace of the service accounts.
 const NAMESPACE: &str = "operators";
+
+/// The address of all webhooks: the system chooses the port.
+const WEBHOOK_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// The URL of webhooks in manifests until they listen.
+const WEBHOOK_URL: &str = "https://localhost:0";
 
 /// The time that the start waits for the caches of an operator.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
@@ -32,15 +39,17 @@ struct Operator {
     program: &'static str,
     /// The operators whose kinds it uses.
     needs: &'static [&'static str],
-    /// Reads the options. The argument is the address on which its webhooks may listen.
-    configure: fn(SocketAddr) -> Result<Configured>,
+    /// Reads the options, for a plane with this store.
+    configure: fn(&StoreConfig) -> Result<Configured>,
 }
 
 /// An operator with its options.
 struct Configured {
-    /// The YAML documents that it needs in the cluster.
-    manifests: Vec<String>,
+    /// The YAML documents that it needs in the cluster, with webhooks at this URL.
+    manifests: Box<dyn Fn(&str) -> Vec<String>>,
     add_to: AddTo,
+    /// A line about options that are not those of the program.
+    note: Option<&'static str>,
 }
 
 /// Adds the controllers and webhooks of an operator.
@@ -51,24 +60,21 @@ const OPERATORS: &[Operator] = &[
         name: network_operator::NAME,
         program: "network-operator",
         needs: &[],
-        configure: |listen| {
-            let mut options: network_operator::Options = from_environment()?;
-            options.webhook_listen = listen;
-            Ok(Configured {
-                manifests: network_operator::manifests(&url(listen)),
-                add_to: Box::new(move |it| Ok(network_operator::add_to(it, &options)?)),
-            })
-        },
+        configure: configure_network,
     },
     Operator {
         name: vpc_operator::NAME,
         program: "vpc-operator",
         needs: &[network_operator::NAME],
-        configure: |listen| {
+        configure: |_| {
             let options: vpc_operator::Options = from_environment()?;
             Ok(Configured {
-                manifests: vpc_operator::manifests(&url(listen)),
-                add_to: Box::new(move |it| Ok(vpc_operator::add_to(it, &options)?)),
+                manifests: Box::new(|_| vpc_operator::manifests()),
+                add_to: Box::new(move |manager| {
+                    vpc_operator::add_to(manager, &options);
+                    Ok(())
+                }),
+                note: None,
             })
         },
     },
@@ -76,11 +82,15 @@ const OPERATORS: &[Operator] = &[
         name: custompod_operator::NAME,
         program: "custompod-operator",
         needs: &[],
-        configure: |listen| {
+        configure: |_| {
             let options: custompod_operator::Options = from_environment()?;
             Ok(Configured {
-                manifests: custompod_operator::manifests(&url(listen)),
-                add_to: Box::new(move |it| Ok(custompod_operator::add_to(it, &options)?)),
+                manifests: Box::new(|_| custompod_operator::manifests()),
+                add_to: Box::new(move |manager| {
+                    custompod_operator::add_to(manager, &options);
+                    Ok(())
+                }),
+                note: None,
             })
         },
     },
@@ -88,16 +98,37 @@ const OPERATORS: &[Operator] = &[
         name: sidecar_operator::NAME,
         program: "sidecar-operator",
         needs: &[],
-        configure: |listen| {
+        configure: |_| {
             let mut options: sidecar_operator::Options = from_environment()?;
-            options.webhook_listen = listen;
+            options.webhook_listen = WEBHOOK_LISTEN;
+            let of_manifests = options.clone();
             Ok(Configured {
-                manifests: sidecar_operator::manifests_of(&options, &url(listen)),
-                add_to: Box::new(move |it| Ok(sidecar_operator::add_to(it, &options)?)),
+                manifests: Box::new(move |url| sidecar_operator::manifests_of(&of_manifests, url)),
+                add_to: Box::new(move |manager| Ok(sidecar_operator::add_to(manager, &options)?)),
+                note: None,
             })
         },
     },
 ];
+
+fn configure_network(store: &StoreConfig) -> Result<Configured> {
+    let mut options: network_operator::Options = from_environment()?;
+    options.webhook_listen = WEBHOOK_LISTEN;
+    let mut note = None;
+    if matches!(store, StoreConfig::Memory) && options.backend.is_none() {
+        // The next plane is another cluster, which does not touch what this one has made.
+        options.backend = Some(BackendKind::DryRun);
+        note = Some(
+            "networks exist in memory only, like the objects of this plane; NETWORK_BACKEND=linux \
+             makes bridges",
+        );
+    }
+    Ok(Configured {
+        manifests: Box::new(network_operator::manifests),
+        add_to: Box::new(move |manager| Ok(network_operator::add_to(manager, &options)?)),
+        note,
+    })
+}
 
 /// The names of all operators, for messages.
 fn names() -> String {
@@ -126,12 +157,24 @@ impl Selected {
         Ok(Self(selected))
     }
 
-    /// Installs the manifests of the operators and starts them.
-    pub(super) async fn start(&self, server: &Server) -> Result<Running> {
-        let mut running = Running(Vec::new());
+    /// Installs the manifests of the operators and starts them. Webhooks that an earlier start has
+    /// installed for other operators are removed.
+    pub(super) async fn start(&self, server: &Server, store: &StoreConfig) -> Result<Running> {
+        let admin = Client::new(server.in_process_client(), "default");
+        let mut configured = Vec::new();
+        let mut documents = Vec::new();
         for operator in &self.0 {
-            match start(operator, server).await {
-                Ok(manager) => running.0.push((operator.name, manager)),
+            let options = (operator.configure)(store)?;
+            documents.extend(parse(operator, (options.manifests)(WEBHOOK_URL))?);
+            configured.push((*operator, options));
+        }
+        let notes = remove_leftovers(&admin, &documents).await;
+        let notes = notes.context("cannot look for webhooks of earlier operators")?;
+        let mut running = Running { managers: Vec::new(), notes };
+        for (operator, options) in configured {
+            running.notes.extend(options.note.map(str::to_owned));
+            match start(operator, options, server, &admin).await {
+                Ok(manager) => running.managers.push((operator.name, manager)),
                 Err(error) => {
                     let _ = running.stop().await;
                     let name = operator.name;
@@ -144,30 +187,40 @@ impl Selected {
 }
 
 /// The operators that run.
-pub(super) struct Running(Vec<(&'static str, BackgroundManager)>);
+pub(super) struct Running {
+    managers: Vec<(&'static str, BackgroundManager)>,
+    notes: Vec<String>,
+}
 
 impl Running {
-    /// The line that `sampan up` prints; None without operators.
-    pub(super) fn note(&self) -> Option<String> {
-        let names: Vec<_> = self.0.iter().map(|(name, _)| *name).collect();
-        (!names.is_empty()).then(|| format!("operators: {}", names.join(", ")))
+    /// The lines that `sampan up` prints.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let names: Vec<_> = self.managers.iter().map(|(name, _)| *name).collect();
+        let running = (!names.is_empty()).then(|| format!("operators: {}", names.join(", ")));
+        running.into_iter().chain(self.notes.iter().cloned()).collect()
     }
 
     /// Stops the operators.
     pub(super) async fn stop(self) -> Result<(), UncleanStop> {
         let mut result = Ok(());
-        for (_, manager) in self.0.into_iter().rev() {
+        for (_, manager) in self.managers.into_iter().rev() {
             result = result.and(manager.stop().await);
         }
         result
     }
 }
 
-async fn start(operator: &Operator, server: &Server) -> Result<BackgroundManager> {
-    let Configured { manifests, add_to } = (operator.configure)(free_address()?)?;
-    let admin = Client::new(server.in_process_client(), "default");
-    for manifest in &manifests {
-        apply(&admin, manifest).await?;
+async fn start(
+    operator: &Operator,
+    Configured { manifests, add_to, .. }: Configured,
+    server: &Server,
+    admin: &Client,
+) -> Result<BackgroundManager> {
+    let names_url = |manifest: &String| manifest.contains(WEBHOOK_URL);
+    let (of_webhooks, others): (Vec<_>, Vec<_>) =
+        manifests(WEBHOOK_URL).into_iter().partition(names_url);
+    for document in parse(operator, others)? {
+        document.apply(admin).await?;
     }
     let account = cluster::connect(server.in_process_client())(&identity(operator));
     let mut added = Ok(());
@@ -175,7 +228,12 @@ async fn start(operator: &Operator, server: &Server) -> Result<BackgroundManager
     let manager = BackgroundManager::start(operator.program, account, options, |manager| {
         added = add_to(manager);
     });
-    if let Err(error) = added {
+    let installed = match added {
+        Ok(()) if of_webhooks.is_empty() => Ok(()),
+        Ok(()) => install_webhooks(operator, &manager, &manifests, admin).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = installed {
         let _ = manager.stop().await;
         return Err(error);
     }
@@ -189,6 +247,29 @@ async fn start(operator: &Operator, server: &Server) -> Result<BackgroundManager
     Ok(manager)
 }
 
+/// Applies the documents that name the URL of the webhooks, once these listen.
+async fn install_webhooks(
+    operator: &Operator,
+    manager: &BackgroundManager,
+    manifests: &dyn Fn(&str) -> Vec<String>,
+    admin: &Client,
+) -> Result<()> {
+    let address = timeout(START_TIMEOUT, manager.manager().webhook_endpoint()).await;
+    let address = address.ok().flatten().context("its webhooks do not listen")?;
+    let url = format!("https://localhost:{}", address.port());
+    let mut manifests = manifests(&url);
+    manifests.retain(|manifest| manifest.contains(&url));
+    for document in parse(operator, manifests)? {
+        document.apply(admin).await?;
+    }
+    Ok(())
+}
+
+fn parse(operator: &Operator, manifests: Vec<String>) -> Result<Vec<Document>> {
+    let parsed = manifests.iter().map(|it| Document::parse(it, operator.program));
+    parsed.collect::<Result<_>>().with_context(|| format!("the operator {}", operator.name))
+}
+
 /// The service account of an operator.
 fn identity(operator: &Operator) -> Identity {
     let (program, groups) = (operator.program, ["system:serviceaccounts".to_owned()]);
@@ -199,21 +280,6 @@ fn identity(operator: &Operator) -> Identity {
     }
 }
 
-/// Creates the object of a manifest, or updates the fields that the manifest has.
-async fn apply(client: &Client, manifest: &str) -> Result<()> {
-    let object = yaml::decode(manifest.as_bytes()).context("a manifest is not YAML")?.value;
-    let object: DynamicObject = serde_json::from_str(&object.to_string())?;
-    let TypeMeta { api_version, kind } = object.types.clone().context("a manifest has no kind")?;
-    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", &api_version));
-    let kind = GroupVersionKind::gvk(group, version, &kind);
-    let kind = DynamicKind::discover(client, &kind).await?;
-    let name = object.name_any();
-    let parameters = PatchParams::apply("sampan").force();
-    let api = kind.api(client, object.metadata.namespace.as_deref().unwrap_or_default());
-    let applied = api.patch(&name, &parameters, &Patch::Apply(&object)).await;
-    applied.map(drop).with_context(|| format!("cannot install {name}"))
-}
-
 /// The options of an operator's program, as if it was started without arguments.
 fn from_environment<O: Args>() -> Result<O> {
     let matches = O::augment_args(Command::new("sampan")).try_get_matches_from(["sampan"]);
@@ -221,40 +287,30 @@ fn from_environment<O: Args>() -> Result<O> {
     options.map_err(|error| anyhow!("its environment is not valid: {}", error.render()))
 }
 
-/// A free port of the loopback interface. The webhooks listen on it right afterwards.
-fn free_address() -> Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    listener.and_then(|it| it.local_addr()).context("no free port for webhooks")
-}
-
-fn url(listen: SocketAddr) -> String {
-    format!("https://localhost:{}", listen.port())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(with: &[&str]) -> Result<Vec<&'static str>, String> {
+    fn selected(with: &[&str]) -> Result<Vec<&'static str>, String> {
         let with: Vec<String> = with.iter().map(|it| (*it).to_owned()).collect();
-        let selected = Selected::parse(&with).map_err(|error| error.to_string())?;
-        Ok(selected.0.iter().map(|it| it.name).collect())
+        let parsed = Selected::parse(&with).map_err(|error| error.to_string())?;
+        Ok(parsed.0.iter().map(|it| it.name).collect())
     }
 
     #[test]
     fn operators_start_after_those_that_they_need() {
         assert_eq!(
-            parse(&["vpc", "custompod", "network"]).unwrap(),
+            selected(&["vpc", "custompod", "network"]).unwrap(),
             ["network", "vpc", "custompod"]
         );
-        assert_eq!(parse(&[]).unwrap(), [""; 0]);
+        assert_eq!(selected(&[]).unwrap(), [""; 0]);
     }
 
     #[test]
     fn an_operator_that_is_unknown_or_lacks_another_is_refused() {
-        let unknown = parse(&["networks"]).unwrap_err();
+        let unknown = selected(&["networks"]).unwrap_err();
         assert!(unknown.contains("--with accepts network, vpc, custompod, sidecar"), "{unknown}");
-        let lacking = parse(&["vpc"]).unwrap_err();
+        let lacking = selected(&["vpc"]).unwrap_err();
         assert_eq!(lacking, "the operator vpc needs the operator network: --with network,vpc");
     }
 }

@@ -46,7 +46,7 @@ fn there_are_never_more_pods_than_requested() {
 
 fn install(plane: &mut InterruptedPlane) {
     let decode = |document: &str| yaml::decode(document.as_bytes()).unwrap().value;
-    for manifest in manifests("").iter().map(|document| decode(document)) {
+    for manifest in manifests().iter().map(|document| decode(document)) {
         plane.create(&collection(&manifest), &manifest);
     }
     plane.wait_until(CUSTOM_PODS, |code, _| code == 200);
@@ -54,7 +54,7 @@ fn install(plane: &mut InterruptedPlane) {
     plane.create(CUSTOM_PODS, &decode(EXAMPLE));
     plane.start_operator(|plane: &Plane| {
         Operator::start(&plane.kubeconfig, "custompod-operator", |manager| {
-            add_to(manager, &Options::default()).unwrap();
+            add_to(manager, &Options::default());
         })
     });
 }

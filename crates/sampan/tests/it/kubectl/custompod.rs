@@ -13,7 +13,7 @@ const IMOOC_EXAMPLE: &str =
     include_str!("../../../../../operators/custompod/example/imoocpod-sample.yaml");
 
 fn install(kubectl: &Kubectl) -> Operator {
-    kubectl.does_with("apply -f -", &manifests("").join("---\n"));
+    kubectl.does_with("apply -f -", &manifests().join("---\n"));
     for crd in ["custompods.zhhnzw.mock.com", "imoocpods.k8s.imooc.com"] {
         kubectl.does(&format!("wait crd/{crd} --for=condition=Established"));
     }
@@ -23,7 +23,7 @@ fn install(kubectl: &Kubectl) -> Operator {
 /// Starts the operator, with the rights of its service account.
 fn start(kubectl: &Kubectl) -> Operator {
     Operator::start(&kubectl.kubeconfig, "custompod-operator", |manager| {
-        add_to(manager, &Options::default()).unwrap();
+        add_to(manager, &Options::default());
     })
 }
 
@@ -51,7 +51,7 @@ fn run_scenario(kubectl: &Kubectl) {
     kubectl.does_with("apply -f -", &EXAMPLE.replace("replicas: 1", "replicas: 3"));
     let three = wait_for(kubectl, SAMPLE, 3);
     let listed = table(&kubectl.does("get custompod"));
-    assert_eq!(listed, "NAME WANTED LIVE AGE\ncustompod-sample 3 3 *");
+    assert_eq!(listed, "NAME DESIRED CURRENT AGE\ncustompod-sample 3 3 *");
     assert_lines(
         &kubectl.does(&format!("describe {}", three[0])),
         &["Controlled By: CustomPod/custompod-sample"],
@@ -82,7 +82,7 @@ fn pods_run_follow_a_restarted_operator_and_are_deleted_with_their_owner() {
         kubectl.does(&format!("wait --for=condition=Ready {}", pods.join(" ")));
         assert_eq!(
             table(&kubectl.does("get imoocpods")),
-            "NAME WANTED LIVE AGE\nimoocpod-sample 3 3 *"
+            "NAME DESIRED CURRENT AGE\nimoocpod-sample 3 3 *"
         );
         kubectl.until(|| kubectl.does("get events").contains("created 2 pods, from 1 to 3"));
         drop(operator);
@@ -110,7 +110,7 @@ fn the_operator_works_in_another_cluster() {
         kubectl.outcome("create serviceaccount default", "");
         run_scenario(&kubectl);
         kubectl.does("delete pods --all --wait=false");
-        kubectl.does_with("delete --wait=false -f -", &manifests("").join("---\n"));
+        kubectl.does_with("delete --wait=false -f -", &manifests().join("---\n"));
         kubectl.does(&format!("delete namespace {namespace} --wait=false"));
     }
 }

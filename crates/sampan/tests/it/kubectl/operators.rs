@@ -44,3 +44,35 @@ fn all_operators_run_beside_the_server_with_the_rights_of_their_accounts() {
         assert!(health.contains("[+]network-operator ok"), "{health}");
     }
 }
+
+#[test]
+fn a_plane_without_its_operators_does_not_call_their_webhooks() {
+    let directory = tempfile::tempdir().unwrap();
+    let start = |operators: Option<&str>| match operators {
+        Some(operators) => Plane::embedded_with_operators(directory.path(), operators),
+        None => Plane::embedded_alive(directory.path()),
+    };
+    let [network, vpc, _, _, pod] = EXAMPLES;
+    let program = &Program::all()[0];
+
+    let kubectl = Kubectl::with_plane(program, start(Some("network,vpc,sidecar")));
+    kubectl.does_with("apply -f -", network);
+    kubectl.does("wait --for=condition=Ready network/example-network");
+    kubectl.plane.unwrap().kill();
+
+    let kubectl = Kubectl::with_plane(program, start(None));
+    let old = kubectl.does("get networks.v1.samplecrd.k8s.io -o name");
+    assert_eq!(old, "network.samplecrd.k8s.io/example-network\n");
+    let overlapping = network.replace("example-network", "another");
+    kubectl.does_with("create -f -", &overlapping);
+    kubectl.does("delete network another --wait=false");
+    kubectl.does_with("create -f -", pod);
+    kubectl.plane.unwrap().kill();
+
+    let kubectl = Kubectl::with_plane(program, start(Some("network,vpc")));
+    kubectl.does_with("apply -f -", vpc);
+    kubectl.does("wait --for=create network/vpc-sample-1");
+    kubectl.does("wait --for=condition=Ready network/vpc-sample-1");
+    let refused = kubectl.fails_with("create -f -", &overlapping);
+    assert!(refused.contains("192.168.0.0/16"), "{refused}");
+}

@@ -1,5 +1,6 @@
 //! Reads interfaces and addresses through netlink.
 
+use std::fmt::Display;
 use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
@@ -23,7 +24,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 pub(super) async fn connected<T>(
     act: impl AsyncFnOnce(Netlink) -> Result<T, BackendError>,
 ) -> Result<T, BackendError> {
-    let (connection, netlink, _) = new_connection()?;
+    let (connection, netlink, _) = new_connection().map_err(io_error("open a netlink socket"))?;
     let closed = || BackendError::Unavailable("netlink was closed".to_owned());
     let acting = async {
         tokio::select! {
@@ -87,14 +88,14 @@ pub(super) async fn link(netlink: &Netlink, name: &str) -> Result<Option<Link>, 
     match found.try_next().await {
         Ok(link) => Ok(link.map(Link::from)),
         Err(error) if code(&error) == Some(nix::libc::ENODEV) => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(netlink_error(format_args!("read the interface {name}"))(error)),
     }
 }
 
 /// All interfaces.
 pub(super) async fn links(netlink: &Netlink) -> Result<Vec<Link>, BackendError> {
     let links = netlink.link().get().execute().map_ok(Link::from);
-    links.try_collect().await.map_err(BackendError::from)
+    links.try_collect().await.map_err(netlink_error("list the interfaces"))
 }
 
 /// The addresses of an interface, without those that are valid on the link only.
@@ -103,10 +104,11 @@ pub(super) async fn addresses(
     index: u32,
 ) -> Result<Vec<(IpNet, AddressMessage)>, BackendError> {
     let messages = netlink.address().get().set_link_index_filter(index).execute();
-    let messages: Vec<_> = messages.try_collect().await?;
-    let messages = messages
-        .into_iter()
-        .filter(|it| it.header.index == index && it.header.scope != AddressScope::Link);
+    let operation = "list the addresses of an interface";
+    let messages: Vec<_> = messages.try_collect().await.map_err(netlink_error(operation))?;
+    let messages = messages.into_iter().filter(|message| {
+        message.header.index == index && message.header.scope != AddressScope::Link
+    });
     let found = messages.filter_map(|message| {
         let address = ip_of(&message)?;
         Some((IpNet::new(address, message.header.prefix_len).ok()?, message))
@@ -136,25 +138,53 @@ fn code(error: &Error) -> Option<i32> {
     }
 }
 
-/// What exists or is gone was changed since the plan.
-impl From<Error> for BackendError {
-    fn from(error: Error) -> Self {
-        let why = match code(&error) {
-            Some(code) => io::Error::from_raw_os_error(code).to_string(),
-            None => error.to_string(),
-        };
-        match code(&error) {
+/// The error of an operation on interfaces, such as `create the bridge sn-1`. An object that exists
+/// already or no longer was changed since the plan.
+pub(super) fn netlink_error(operation: impl Display) -> impl FnOnce(Error) -> BackendError {
+    move |error| {
+        let code = code(&error);
+        let error =
+            code.map_or_else(|| io::Error::other(error.to_string()), io::Error::from_raw_os_error);
+        match code {
             Some(nix::libc::EEXIST | nix::libc::ENODEV | nix::libc::EADDRNOTAVAIL) => {
-                Self::Conflict(why)
+                BackendError::Conflict(format!("cannot {operation}: {error}"))
             }
-            _ => Self::Unavailable(format!("the kernel responded: {why}")),
+            _ => io_error(operation)(error),
         }
     }
 }
 
-/// A system call failed.
-impl From<io::Error> for BackendError {
-    fn from(error: io::Error) -> Self {
-        Self::Unavailable(error.to_string())
+/// The error of an operation whose system call failed, such as `create the directory /run/netns`.
+pub(super) fn io_error<E: Into<io::Error>>(
+    operation: impl Display,
+) -> impl FnOnce(E) -> BackendError {
+    move |error| {
+        let error = error.into();
+        let mut why = format!("cannot {operation}: {error}");
+        if error.raw_os_error() == Some(nix::libc::EPERM) {
+            why += "; the capabilities CAP_NET_ADMIN and CAP_SYS_ADMIN are needed";
+        }
+        BackendError::Unavailable(why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::errno::Errno;
+
+    #[test]
+    fn an_error_names_the_operation_and_the_missing_capabilities() {
+        let error = io_error("create the namespace /run/netns/a")(Errno::EPERM);
+        assert_eq!(
+            error.to_string(),
+            "unavailable: cannot create the namespace /run/netns/a: Operation not permitted \
+             (os error 1); the capabilities CAP_NET_ADMIN and CAP_SYS_ADMIN are needed"
+        );
+        let error = io_error("read the directory /run/netns")(Errno::EIO);
+        assert_eq!(
+            error.to_string(),
+            "unavailable: cannot read the directory /run/netns: Input/output error (os error 5)"
+        );
     }
 }

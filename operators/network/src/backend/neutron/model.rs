@@ -2,12 +2,23 @@
 
 use std::fmt;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Mark;
 
+/// The objects of a list.
+pub(super) trait Listed: DeserializeOwned {
+    /// The last segment of the path, and the name of the field of the response.
+    const PLURAL: &'static str;
+    /// The fields that are read.
+    const FIELDS: &'static [&'static str];
+
+    fn id(&self) -> &Id;
+}
+
 /// A network.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 pub(super) struct Network {
     pub(super) id: Id,
     #[serde(flatten)]
@@ -19,8 +30,18 @@ pub(super) struct Network {
     pub(super) revision_number: u64,
 }
 
+impl Listed for Network {
+    const PLURAL: &'static str = "networks";
+    const FIELDS: &'static [&'static str] =
+        &["id", "name", "description", "tags", "admin_state_up", "created_at", "revision_number"];
+
+    fn id(&self) -> &Id {
+        &self.id
+    }
+}
+
 /// A subnet.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 pub(super) struct Subnet {
     pub(super) id: Id,
     pub(super) network_id: Id,
@@ -31,8 +52,26 @@ pub(super) struct Subnet {
     pub(super) revision_number: u64,
 }
 
+impl Listed for Subnet {
+    const PLURAL: &'static str = "subnets";
+    const FIELDS: &'static [&'static str] = &[
+        "id",
+        "network_id",
+        "name",
+        "description",
+        "tags",
+        "cidr",
+        "gateway_ip",
+        "revision_number",
+    ];
+
+    fn id(&self) -> &Id {
+        &self.id
+    }
+}
+
 /// What identifies a network or a subnet.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Labels {
     name: String,
@@ -66,12 +105,18 @@ impl Labels {
 #[serde(try_from = "String")]
 pub struct Id(String);
 
+impl Id {
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 impl TryFrom<String> for Id {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let is_valid = text.chars().all(|it| it.is_ascii_alphanumeric() || it == '-');
-        if !is_valid || !(1..=64).contains(&text.len()) {
+        let is_allowed = |character: char| character.is_ascii_alphanumeric() || character == '-';
+        if !text.chars().all(is_allowed) || !(1..=64).contains(&text.len()) {
             return Err("an identifier is not valid".to_owned());
         }
         Ok(Self(text))

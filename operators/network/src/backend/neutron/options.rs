@@ -9,28 +9,57 @@ use http::Uri;
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct NeutronOptions {
     /// The URL of Neutron, such as <http://127.0.0.1:9696>; by default that of Keystone's catalog
-    #[arg(long, env = "NEUTRON_URL", value_name = "URL")]
+    #[arg(
+        long,
+        env = "NEUTRON_URL",
+        value_name = "URL",
+        help = "The URL of Neutron, such as http://127.0.0.1:9696; by default that of Keystone's \
+                  catalog"
+    )]
     pub neutron_url: Option<Uri>,
     /// The URL of Keystone, such as <https://keystone.example.com/v3>
-    #[arg(long, env = "OS_AUTH_URL", value_name = "URL")]
+    #[arg(
+        long,
+        env = "OS_AUTH_URL",
+        value_name = "URL",
+        help = "The URL of Keystone, such as https://keystone.example.com/v3"
+    )]
     pub os_auth_url: Option<Uri>,
-    /// The user
-    #[arg(long, env = "OS_USERNAME", value_name = "NAME")]
+    /// The user, whose password is in the environment variable `OS_PASSWORD`
+    #[arg(
+        long,
+        env = "OS_USERNAME",
+        value_name = "NAME",
+        help = "The user, whose password is in the environment variable OS_PASSWORD"
+    )]
     pub os_username: Option<String>,
     /// The password, from the environment only
     #[arg(long, env = "OS_PASSWORD", hide = true, hide_env_values = true)]
     pub os_password: Option<Secret>,
-    /// The domain of the user
+    /// The domain of the user; by default Default
     #[arg(long, env = "OS_USER_DOMAIN_NAME", value_name = "NAME")]
     pub os_user_domain_name: Option<String>,
+    /// The domain of the user, instead of its name
+    #[arg(long, env = "OS_USER_DOMAIN_ID", value_name = "ID")]
+    pub os_user_domain_id: Option<String>,
     /// The project
     #[arg(long, env = "OS_PROJECT_NAME", value_name = "NAME")]
     pub os_project_name: Option<String>,
-    /// The domain of the project
+    /// The domain of the project; by default Default
     #[arg(long, env = "OS_PROJECT_DOMAIN_NAME", value_name = "NAME")]
     pub os_project_domain_name: Option<String>,
-    /// The application credential, instead of a user
-    #[arg(long, env = "OS_APPLICATION_CREDENTIAL_ID", value_name = "ID")]
+    /// The domain of the project, instead of its name
+    #[arg(long, env = "OS_PROJECT_DOMAIN_ID", value_name = "ID")]
+    pub os_project_domain_id: Option<String>,
+    /// The application credential, instead of a user. Its secret is in the environment variable
+    /// `OS_APPLICATION_CREDENTIAL_SECRET`.
+    #[arg(
+        long,
+        env = "OS_APPLICATION_CREDENTIAL_ID",
+        value_name = "ID",
+        help = "The application credential, instead of a user; its secret is in the environment \
+                  variable OS_APPLICATION_CREDENTIAL_SECRET"
+    )]
     pub os_application_credential_id: Option<String>,
     /// The secret of the application credential, from the environment only
     #[arg(long, env = "OS_APPLICATION_CREDENTIAL_SECRET", hide = true, hide_env_values = true)]
@@ -76,6 +105,6 @@ pub enum OptionsError {
     #[error("{0} is not an absolute http or https URL without a query")]
     Url(Uri),
     /// Correct the file.
-    #[error("cannot use the CA certificates{}", .0.as_ref().map(|it| format!(" of {}", it.display())).unwrap_or_default())]
+    #[error("cannot use the CA certificates{}", .0.as_ref().map(|file| format!(" of {}", file.display())).unwrap_or_default())]
     Authorities(Option<PathBuf>, #[source] Box<dyn std::error::Error + Send + Sync>),
 }

@@ -6,7 +6,7 @@ use http::{Method, Uri};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::client::{HttpClient, base_of, decode, refusal};
+use super::http_client::{HttpClient, Service, base_of};
 use super::options::{NeutronOptions, OptionsError, Secret};
 use crate::backend::BackendError;
 
@@ -36,7 +36,7 @@ pub(super) enum Authentication {
 
 impl Authentication {
     pub(super) fn new(options: &NeutronOptions) -> Result<Self, OptionsError> {
-        let neutron = options.neutron_url.as_ref().map(base_of).transpose()?;
+        let neutron = options.neutron_url.as_ref().map(neutron_base_of).transpose()?;
         let Some(auth_url) = &options.os_auth_url else {
             let neutron = neutron.ok_or(OptionsError::Missing("NEUTRON_URL or OS_AUTH_URL"))?;
             return Ok(Self::None { neutron });
@@ -71,17 +71,13 @@ impl Authentication {
             Self::Keystone { url, options } => (url, options),
         };
         let url = format!("{url}/v3/auth/tokens");
-        let response = http.send(&Method::POST, &url, &[], Some(&request(options))).await?;
-        if !response.status().is_success() {
-            // Another password may be set at any time.
-            let why = refusal(&response);
-            return Err(BackendError::Unavailable(format!("cannot authenticate: {why}")));
-        }
-        let token = response.headers().get("x-subject-token").and_then(|it| it.to_str().ok());
-        let token = token.map(str::to_owned);
-        let issued: Issued = decode(&response)?;
+        let request = request(options);
+        let response =
+            http.send(Service::Keystone, Method::POST, &url, &[], Some(&request)).await?;
+        let token = response.header("x-subject-token").map(str::to_owned);
+        let issued: Issued = response.decode()?;
         let neutron = match &options.neutron_url {
-            Some(url) => base_of(url).map_err(|error| unavailable(&error.to_string()))?,
+            Some(url) => neutron_base_of(url).map_err(|error| unavailable(&error.to_string()))?,
             None => issued.token.network_url(options.os_region_name.as_deref())?,
         };
         if token.is_none() {
@@ -92,7 +88,12 @@ impl Authentication {
 }
 
 fn request(options: &NeutronOptions) -> Value {
-    let domain = |name: &Option<String>| json!({"name": name.as_deref().unwrap_or("Default")});
+    let domain = |id: &Option<String>, name: &Option<String>| match id {
+        Some(id) => json!({"id": id}),
+        None => json!({"name": name.as_deref().unwrap_or("Default")}),
+    };
+    let user_domain = domain(&options.os_user_domain_id, &options.os_user_domain_name);
+    let project_domain = domain(&options.os_project_domain_id, &options.os_project_domain_name);
     let id = &options.os_application_credential_id;
     if let (Some(id), Some(secret)) = (id, &options.os_application_credential_secret) {
         return json!({"auth": {"identity": {
@@ -102,12 +103,10 @@ fn request(options: &NeutronOptions) -> Value {
     }
     json!({"auth": {
         "identity": {"methods": ["password"], "password": {"user": {
-            "name": options.os_username, "domain": domain(&options.os_user_domain_name),
+            "name": options.os_username, "domain": user_domain,
             "password": options.os_password.as_ref().map(Secret::reveal),
         }}},
-        "scope": {"project": {
-            "name": options.os_project_name, "domain": domain(&options.os_project_domain_name),
-        }},
+        "scope": {"project": {"name": options.os_project_name, "domain": project_domain}},
     }})
 }
 
@@ -119,11 +118,11 @@ struct Issued {
 #[derive(Deserialize)]
 struct Token {
     #[serde(default)]
-    catalog: Vec<Service>,
+    catalog: Vec<CatalogService>,
 }
 
 #[derive(Deserialize)]
-struct Service {
+struct CatalogService {
     #[serde(rename = "type")]
     type_: String,
     #[serde(default)]
@@ -141,8 +140,9 @@ struct Endpoint {
 impl Token {
     fn network_url(&self, region: Option<&str>) -> Result<String, BackendError> {
         let services = self.catalog.iter().filter(|service| service.type_ == "network");
-        let is_ours = |it: &&Endpoint| {
-            it.interface == "public" && (region.is_none() || it.region.as_deref() == region)
+        let is_ours = |endpoint: &&Endpoint| {
+            let is_in_region = region.is_none() || endpoint.region.as_deref() == region;
+            endpoint.interface == "public" && is_in_region
         };
         let endpoint = services.flat_map(|service| &service.endpoints).find(is_ours);
         let Some(endpoint) = endpoint else {
@@ -152,9 +152,14 @@ impl Token {
             .url
             .parse()
             .map_err(|_| unavailable("the URL of Neutron in the catalog is not valid"))?;
-        let base = base_of(&url).map_err(|error| unavailable(&error.to_string()))?;
-        Ok(base.strip_suffix("/v2.0").unwrap_or(&base).to_owned())
+        neutron_base_of(&url).map_err(|error| unavailable(&error.to_string()))
     }
+}
+
+/// The URL of Neutron without the version of its API.
+fn neutron_base_of(url: &Uri) -> Result<String, OptionsError> {
+    let base = base_of(url)?;
+    Ok(base.strip_suffix("/v2.0").unwrap_or(&base).to_owned())
 }
 
 fn unavailable(why: &str) -> BackendError {
