@@ -1,0 +1,1 @@
+//! Rust types from the schemas of CRDs.

@@ -1,0 +1,1 @@
+//! The client verbs of kubectl, as a library.

@@ -1,0 +1,1 @@
+//! Builds OCI images from files, and pushes them to registries.

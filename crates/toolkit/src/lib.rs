@@ -1,0 +1,1 @@
+//! The toolkit: from an empty folder to a running operator.
