@@ -1,1 +1,31 @@
 //! The toolkit: from an empty folder to a running operator.
+//!
+//! | command | |
+//! |---|---|
+//! | [`InitArgs`] | `sampan init`: a project |
+//! | [`CreateApiArgs`] | `sampan create api`: a kind, or another version of one |
+//! | [`CreateWebhookArgs`] | `sampan create webhook` |
+//! | [`AddControllerArgs`] | `sampan add controller` |
+//!
+//! A command is the arguments and a function `run`, which prints to an [`Output`].
+
+mod output;
+mod names;
+mod source;
+mod project;
+mod project_args;
+mod templates;
+mod marks;
+mod change_set;
+mod init;
+mod create_api;
+mod create_webhook;
+mod add_controller;
+
+pub use add_controller::AddControllerArgs;
+pub use create_api::CreateApiArgs;
+pub use create_webhook::CreateWebhookArgs;
+pub use init::InitArgs;
+pub use output::Output;
+pub use project_args::{KindArgs, ProjectArgs};
+pub use source::SourceArgs;
