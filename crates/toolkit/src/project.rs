@@ -27,6 +27,8 @@ pub(crate) struct Project {
     pub(crate) root: PathBuf,
     /// The name of the crate, and of what is derived from it.
     pub(crate) name: String,
+    /// The version of the crate.
+    pub(crate) version: String,
     /// The domain of groups without a dot.
     pub(crate) domain: String,
     /// Each version of each kind, the stored version of a kind first.
@@ -67,6 +69,7 @@ impl Project {
         let package = &manifest["package"];
         let name = package.get("name").and_then(Item::as_str);
         let name = name.with_context(|| format!("{shown} has no `package.name`"))?.to_owned();
+        let version = package.get("version").and_then(Item::as_str).unwrap_or("0.0.0").to_owned();
         let Some(settings) = package.get("metadata").and_then(|it| it.get("sampan")) else {
             bail!(
                 "{shown} is no project of `sampan`: it has no [package.metadata.sampan]. Make a new \
@@ -87,12 +90,17 @@ impl Project {
                  \"example.com\", version = \"v1\", kind = \"Site\", plural = \"sites\" }}"
             )
         })?;
-        Ok(Self { root: root.to_owned(), name, domain, kinds, manifest })
+        Ok(Self { root: root.to_owned(), name, version, domain, kinds, manifest })
     }
 
     /// The name of the crate in Rust code.
     pub(crate) fn crate_name(&self) -> String {
         names::crate_name(&self.name)
+    }
+
+    /// The namespace of the operator in a cluster, unless the user chooses another.
+    pub(crate) fn namespace(&self) -> String {
+        format!("{}-system", self.name)
     }
 
     /// The versions of a kind, the stored one first.

@@ -1,9 +1,10 @@
-//! [`ProjectArgs`] and [`KindArgs`]: flags of several commands.
+//! [`ProjectArgs`], [`BuildArgs`] and [`KindArgs`]: flags of several commands.
 
 use std::path::PathBuf;
 
 use anyhow::Result;
 
+use crate::cargo::Cargo;
 use crate::project::Project;
 
 /// The project of a command.
@@ -17,6 +18,26 @@ pub struct ProjectArgs {
 impl ProjectArgs {
     pub(crate) fn find(&self) -> Result<Project> {
         Project::find(&self.project)
+    }
+}
+
+/// The project of a command that builds it.
+#[derive(Debug, Clone, clap::Args)]
+pub struct BuildArgs {
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its help is that of its fields")]
+    pub project: ProjectArgs,
+    /// Folder for the output of cargo [default: target in the project]
+    #[arg(long, value_name = "DIR", env = "CARGO_TARGET_DIR")]
+    pub target_dir: Option<PathBuf>,
+}
+
+impl BuildArgs {
+    pub(crate) fn find(&self) -> Result<(Project, Cargo)> {
+        let project = self.project.find()?;
+        let target_dir = self.target_dir.as_ref().map(std::path::absolute).transpose()?;
+        let cargo = Cargo::new(&project.root, target_dir);
+        Ok((project, cargo))
     }
 }
 

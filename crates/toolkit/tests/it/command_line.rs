@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use tempfile::TempDir;
 
-use toolkit::{AddControllerArgs, CreateApiArgs, CreateWebhookArgs, InitArgs, Output};
+use toolkit::{
+    AddControllerArgs, CreateApiArgs, CreateWebhookArgs, InitArgs, ManifestsArgs, Output,
+};
 
 /// The textbook's commands, for a project in this folder.
 pub(crate) const INIT: &str =
@@ -21,6 +23,7 @@ enum Line {
     Create(Create),
     #[command(subcommand)]
     Add(Add),
+    Manifests(ManifestsArgs),
 }
 
 #[derive(clap::Subcommand)]
@@ -73,6 +76,7 @@ impl Sampan {
             Line::Create(Create::Api(args)) => args.run(&mut output),
             Line::Create(Create::Webhook(args)) => args.run(&mut output),
             Line::Add(Add::Controller(args)) => args.run(&mut output),
+            Line::Manifests(args) => args.run(&mut output),
         };
         ran.map_err(|error| format!("{error:#}").replace(&root, "DIR"))?;
         results.extend(notes);

@@ -28,6 +28,16 @@ fn check(name: &str, project: &Sampan) {
     }
 }
 
+/// Compares a text with the file `golden/name`.
+pub(crate) fn golden_file(name: &str, text: &str) {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name);
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&golden, text).unwrap();
+    }
+    let expected = fs::read_to_string(golden).unwrap();
+    assert_eq!(text, expected, "UPDATE=1 writes golden/{name}");
+}
+
 #[test]
 fn a_project_with_one_kind_is_read_in_ten_minutes() {
     let project = Sampan::project(&[CUSTOM_POD]);

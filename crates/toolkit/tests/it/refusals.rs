@@ -126,3 +126,10 @@ fn commands_outside_of_a_project_say_how_to_make_one() {
     fs::write(sampan.root().join("Cargo.toml"), settings).unwrap();
     assert!(sampan.refused(CUSTOM_POD).contains("is not like"));
 }
+
+#[test]
+fn manifests_of_several_files_need_a_folder() {
+    let sampan = Sampan::project(&[]);
+    let error = sampan.refused("manifests --project DIR --format helm");
+    assert!(error.contains("name a folder"), "{error}");
+}
