@@ -7,7 +7,7 @@ use machinery::go_duration;
 
 use crate::flags::with_bool_values;
 
-/// See the [module documentation](self).
+// No documentation: it would become the help of each verb.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(mut_args(with_bool_values), next_help_heading = "Global options")]
 pub(crate) struct GlobalArgs {
@@ -69,9 +69,6 @@ pub(crate) struct GlobalArgs {
     /// Accepted and ignored: the client is not older or newer than itself
     #[arg(long, global = true, hide = true)]
     pub match_server_version: bool,
-    /// Treat warnings of the server as errors
-    #[arg(long, global = true, hide_short_help = true)]
-    pub warnings_as_errors: bool,
 }
 
 impl GlobalArgs {

@@ -28,7 +28,9 @@ use crate::verbs::set::SetArgs;
 use crate::verbs::version::{ClusterInfoArgs, VersionArgs};
 use crate::verbs::wait::WaitArgs;
 
-/// A verb with its flags, and the flags that every verb has.
+// A verb with its flags, and the flags that every verb has. A documentation comment would become the
+// help of each verb.
+#[allow(missing_docs, reason = "see above")]
 #[derive(Debug, clap::Args)]
 pub struct Invocation<A: clap::Args> {
     #[command(flatten)]
@@ -40,28 +42,48 @@ pub struct Invocation<A: clap::Args> {
 /// A verb of kubectl.
 #[derive(Debug, clap::Subcommand)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the documentation of the arguments is the help of the verb")]
 pub enum Verb {
+    /// Display one or many objects
     Get(Box<Invocation<GetArgs>>),
+    /// Show objects with their conditions and events
     Describe(Box<Invocation<DescribeArgs>>),
+    /// Describe the fields of a kind
     Explain(Box<Invocation<ExplainArgs>>),
+    /// Create objects from manifests, or one from flags
     Create(Box<Invocation<CreateArgs>>),
+    /// Create and change objects so that they are as manifests say
     Apply(Box<Invocation<ApplyArgs>>),
+    /// Delete objects
     Delete(Box<Invocation<DeleteArgs>>),
+    /// Show what apply would change
     Diff(Box<Invocation<DiffArgs>>),
+    /// Change an object in an editor
     Edit(Box<Invocation<EditArgs>>),
+    /// Change fields of objects with a patch
     Patch(Box<Invocation<PatchArgs>>),
+    /// Set the number of replicas
     Scale(Box<Invocation<ScaleArgs>>),
+    /// Set or remove labels
     Label(Box<Invocation<LabelArgs>>),
+    /// Set or remove annotations
     Annotate(Box<Invocation<AnnotateArgs>>),
+    /// Print the logs of a container
     Logs(Box<Invocation<LogsArgs>>),
+    /// Manage the rollouts of workloads
     Rollout(Box<Invocation<RolloutArgs>>),
+    /// Set the images of containers
     Set(Box<Invocation<SetArgs>>),
+    /// Wait for a condition of objects
     Wait(Box<Invocation<WaitArgs>>),
+    /// Print the resources that the server serves
     ApiResources(Box<Invocation<ApiResourcesArgs>>),
+    /// Print the versions of the API that the server serves
     ApiVersions(Box<Invocation<ApiVersionsArgs>>),
+    /// Print the addresses of the control plane and of services
     ClusterInfo(Box<Invocation<ClusterInfoArgs>>),
+    /// Show and change the kubeconfig
     Config(Box<Invocation<ConfigArgs>>),
+    /// Print the versions of the client and the server
     Version(Box<Invocation<VersionArgs>>),
 }
 

@@ -44,10 +44,6 @@ pub struct ApplyArgs {
     /// Replace an object that cannot be patched
     #[arg(long)]
     force: bool,
-    /// Change fields that were changed since the last apply
-    #[arg(long, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
-        default_value = "true", default_missing_value = "true", value_name = "BOOL", hide = true)]
-    overwrite: bool,
     /// Delete objects that were applied before, and that the manifests no longer have
     #[arg(long)]
     prune: bool,

@@ -27,7 +27,6 @@ Examples:
   kubectl diff -f web.yaml
   cat web.yaml | kubectl diff -f -"
 )]
-#[expect(clippy::struct_excessive_bools, reason = "flags of the command line")]
 pub struct DiffArgs {
     #[command(flatten)]
     files: FileArgs,
@@ -70,8 +69,8 @@ impl DiffArgs {
         let selector = self.selector.as_deref().map(machinery::selector::LabelSelector::parse);
         let selector = selector.transpose().map_err(Error::message)?;
         let folder = |prefix| tempfile::Builder::new().prefix(prefix).tempdir();
-        let live = folder("LIVE-").map_err(cannot_write)?;
-        let merged = folder("MERGED-").map_err(cannot_write)?;
+        let live = folder("LIVE-").map_err(|error| cannot_write(&error))?;
+        let merged = folder("MERGED-").map_err(|error| cannot_write(&error))?;
         let (live, merged) = (live.path(), merged.path());
         for target in &targets {
             let labels = &manifest(target)["metadata"]["labels"];
@@ -143,7 +142,7 @@ impl DiffArgs {
         if target_is_secret(&object) {
             hide(&mut object);
         }
-        fs::write(path, to_yaml(&object)).map_err(cannot_write)
+        fs::write(path, to_yaml(&object)).map_err(|error| cannot_write(&error))
     }
 }
 
@@ -158,7 +157,7 @@ fn hide(object: &mut Value) {
     }
 }
 
-fn cannot_write(error: std::io::Error) -> Error {
+fn cannot_write(error: &std::io::Error) -> Error {
     Error::message(format!("cannot write a temporary file: {error}"))
 }
 

@@ -164,5 +164,5 @@ async fn open_editor(path: &Path, text: &str) -> Result<String, Error> {
 
 /// The text without the lines that begin with `#`.
 fn without_comments(text: &str) -> String {
-    text.lines().filter(|it| !it.starts_with('#')).map(|it| format!("{it}\n")).collect()
+    text.split_inclusive('\n').filter(|it| !it.starts_with('#')).collect()
 }

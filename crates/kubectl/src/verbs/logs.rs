@@ -66,9 +66,6 @@ pub struct LogsArgs {
     /// Bytes at most
     #[arg(long, value_name = "NUMBER")]
     limit_bytes: Option<u64>,
-    /// Pods that are followed at a time
-    #[arg(long, value_name = "NUMBER", default_value_t = 5, hide_short_help = true)]
-    max_log_requests: usize,
     #[command(flatten)]
     selectors: SelectorArgs,
 }
@@ -107,6 +104,13 @@ impl LogsArgs {
             for container in self.containers(io, pod)? {
                 streams.push((pod, container));
             }
+        }
+        if self.follow && streams.len() > 1 {
+            return Err(Error::message(format!(
+                "{} containers are selected, and only one can be followed at a time: name its pod, \
+                 and the container with --container",
+                streams.len()
+            )));
         }
         for (pod, container) in streams {
             let printed = self.print(session, io, pod, &container).await;

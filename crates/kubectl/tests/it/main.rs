@@ -23,25 +23,25 @@ use table::check;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn get_and_discovery_are_as_in_kubectl() {
-    check(include_str!("cases/get.txt")).await;
+    Box::pin(check(include_str!("cases/get.txt"))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_are_as_in_kubectl() {
-    check(include_str!("cases/change.txt")).await;
+    Box::pin(check(include_str!("cases/change.txt"))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rollouts_and_waits_are_as_in_kubectl() {
-    check(include_str!("cases/rollout.txt")).await;
+    Box::pin(check(include_str!("cases/rollout.txt"))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn descriptions_are_as_in_kubectl() {
-    check(include_str!("cases/describe.txt")).await;
+    Box::pin(check(include_str!("cases/describe.txt"))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubeconfigs_and_differences_are_as_in_kubectl() {
-    check(include_str!("cases/config.txt")).await;
+    Box::pin(check(include_str!("cases/config.txt"))).await;
 }

@@ -33,14 +33,14 @@ pub(crate) async fn check(table: &str) {
             }
             continue;
         }
-        let expected = masked(theirs.kubectl(&of_theirs, &input).await, &theirs);
-        let found = masked(ours.ours(&of_ours, &input).await, &ours);
+        let expected = masked(&theirs.kubectl(&of_theirs, &input).await, &theirs);
+        let found = masked(&ours.ours(&of_ours, &input).await, &ours);
         compared += 1;
         match (reason.take(), expected == found) {
             (None, true) | (Some(_), false) => {}
             (None, false) => differing.push(difference(line, &expected, &found)),
             (Some(reason), true) => {
-                differing.push(format!("== {line}\nis the same: not {reason}\n"))
+                differing.push(format!("== {line}\nis the same: not {reason}\n"));
             }
         }
     }
@@ -78,12 +78,12 @@ fn line_difference(expected: &str, found: &str) -> String {
         right.pop();
     }
     let mark = |mark: &str, lines: &[&str]| -> String {
-        lines.iter().map(|it| format!("{mark} {it}\n")).collect()
+        lines.iter().flat_map(|it| [mark, " ", it, "\n"]).collect()
     };
     format!("{}{}", mark("<", &left), mark(">", &right))
 }
 
-fn masked(outcome: Outcome, plane: &Plane) -> Outcome {
+fn masked(outcome: &Outcome, plane: &Plane) -> Outcome {
     let text = |text: &str| {
         let text = without_revisions(text);
         mask(&text.replace(&plane.address(), "ADDRESS").replace(&plane.directory(), "DIRECTORY"))
