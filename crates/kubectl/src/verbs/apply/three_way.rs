@@ -207,7 +207,7 @@ mod tests {
             &json!({"containers": [{"name": "a", "image": "1", "tty": true},
                 {"name": "b", "image": "1"}, {"name": "side", "image": "x"}]}),
             &json!({"containers": [{"name": "a", "image": "2", "tty": true},
-                {"name": "c", "image": "1"}, {"name": "side", "image": "x"}]}),
+                {"name": "side", "image": "x"}, {"name": "c", "image": "1"}]}),
         );
     }
 
