@@ -28,6 +28,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "apiserver",
         &["keel", "tls", "machinery", "cel", "schema", "store", "types", "kinds", "informer"],
     ),
+    ("kubectl", &["keel", "machinery", "types", "client"]),
+    ("toolkit", &["machinery"]),
     ("cluster", &["keel", "runtime", "controllers", "node", "apiserver"]),
     ("testenv", &["keel", "machinery", "store", "apiserver"]),
     (
@@ -41,6 +43,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "types",
             "kinds",
             "client",
+            "kubectl",
+            "toolkit",
             "runtime",
             "apiserver",
             "cluster",

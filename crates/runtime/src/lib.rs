@@ -58,6 +58,7 @@ pub mod manager;
 pub mod leader_election;
 pub mod fence;
 pub mod managed_client;
+mod access_record;
 pub mod api_service;
 pub mod identity;
 mod metrics;

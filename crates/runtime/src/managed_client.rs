@@ -20,7 +20,7 @@
 //! can succeed.
 
 mod fenced_client;
-mod resource_path;
+pub(crate) mod resource_path;
 mod response_content;
 mod cache_updater;
 mod lost_creations;

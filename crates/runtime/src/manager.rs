@@ -157,7 +157,7 @@ impl Manager {
         let service = service.into();
         let (clock, entropy) = (&options.clock, &options.entropy);
         let cache_tasks = tasks.child("caches");
-        let requests = Requests::default();
+        let requests = Requests::recorded_in(options.access_file.clone());
         let counted = requests.counting(&service);
         let factory = InformerFactory::new(
             client::source_of(counted.clone()),

@@ -1,4 +1,5 @@
-//! The webhook server of an operator: admission, conversion, and its certificates.
+//! The webhook server of an operator: admission, conversion, and its certificates. A [`WebhookSet`] has
+//! the manifests as well.
 //!
 //! ```no_run
 //! use k8s_openapi::api::core::v1::Pod;
@@ -37,9 +38,11 @@ mod injection;
 mod requests;
 pub mod server;
 pub mod serving;
+pub mod webhook_set;
 
 pub use admission::{Allowed, Changed, Denied};
 pub use certificates::{CertificateError, CertificateOptions, Certificates};
 pub use injection::InjectionTarget;
 pub use server::{BadReview, Handler, ServerOptions, WebhookServer};
 pub use serving::{ServingCertificate, ServingError};
+pub use webhook_set::WebhookSet;

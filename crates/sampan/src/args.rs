@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -10,6 +10,7 @@ use crate::commands::auth::AuthArgs;
 use crate::commands::bench::BenchArgs;
 use crate::commands::certs::CertsArgs;
 use crate::commands::completion::CompletionArgs;
+use crate::commands::toolkit::{self, ToolkitCommand};
 use crate::commands::up::UpArgs;
 use crate::commands::user::UserArgs;
 
@@ -20,6 +21,10 @@ const EXAMPLES: &str = "Examples:
   sampan user add jane --role view --namespace shop
                                      a context for somebody who may read in one namespace
   sampan auth can-i list pods --as jane --namespace shop
+  sampan get pods --watch            the client verbs have kubectl's flags and output
+  sampan init --domain mock.com --repo github.com/example/operator-demo
+  sampan create api --group zhhnzw --version v1 --kind CustomPod
+                                     an operator in Rust, with a test
   sampan bench --objects 1000        measures its speed";
 
 /// A Kubernetes API server, an operator runtime and a toolkit in one binary.
@@ -58,4 +63,36 @@ pub(crate) enum Command {
     Bench(Box<BenchArgs>),
     Certs(CertsArgs),
     Completion(CompletionArgs),
+    #[command(flatten)]
+    Verb(kubectl::Verb),
+}
+
+/// The arguments of the program.
+pub(crate) enum Parsed {
+    /// A command of [`Command`], with the filter of the log.
+    Command(Box<Args>),
+    /// A command of the toolkit, with the filter of the log.
+    Toolkit(ToolkitCommand, Option<EnvFilter>),
+}
+
+/// The program with all its commands.
+pub(crate) fn program() -> clap::Command {
+    toolkit::augment(Args::command())
+}
+
+/// Parses the arguments of this process.
+pub(crate) fn parse() -> Result<Parsed, clap::Error> {
+    let matches = program().try_get_matches()?;
+    match ToolkitCommand::from_matches(&matches)? {
+        Some(command) => Ok(Parsed::Toolkit(command, matches.get_one("log").cloned())),
+        None => Ok(Parsed::Command(Box::new(Args::from_arg_matches(&matches)?))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn no_two_arguments_of_a_command_have_the_same_name() {
+        super::program().debug_assert();
+    }
 }

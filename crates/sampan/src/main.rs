@@ -15,10 +15,10 @@ mod utc;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
-use args::{Args, Command};
+use args::{Command, Parsed};
+use kubectl::Io;
 
 // The system's allocator retains much more memory after thousands of small objects are freed.
 #[global_allocator]
@@ -26,8 +26,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let started = tokio::time::Instant::now();
-    let args = match Args::try_parse() {
-        Ok(args) => args,
+    let args = match args::parse() {
+        Ok(Parsed::Command(args)) => *args,
+        Ok(Parsed::Toolkit(command, log)) => {
+            init_logging(log);
+            return finish(command.run().map(|()| ExitCode::SUCCESS));
+        }
         Err(message) => return output::print_usage(&message),
     };
     init_logging(args.log);
@@ -53,9 +57,16 @@ fn main() -> ExitCode {
             Command::Bench(args) => commands::bench::run(*args).await,
             Command::Certs(args) => commands::certs::run(&args),
             Command::Completion(args) => commands::completion::run(&args),
+            // It prints its errors as kubectl does.
+            Command::Verb(verb) => return kubectl::run(verb, &mut Io::standard()).await,
         }
         .map(|()| ExitCode::SUCCESS)
     });
+    finish(result)
+}
+
+/// Prints the error of a command, and returns its exit code.
+fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {

@@ -45,6 +45,25 @@ pub(crate) fn print_usage(message: &clap::Error) -> ExitCode {
     u8::try_from(message.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
+/// Standard output for libraries. What is written after its reader has ended is dropped.
+pub(crate) struct Results;
+
+impl Write for Results {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match io::stdout().write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            written => written,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match io::stdout().flush() {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            flushed => flushed,
+        }
+    }
+}
+
 /// Turns the result of a write to standard output into the result of the command.
 fn finish(written: io::Result<()>) -> Result<()> {
     match written {

@@ -6,19 +6,19 @@ use machinery::{GroupVersion, Value};
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ResourcePath {
+pub(crate) struct ResourcePath {
     /// The path of the request.
     pub(super) path: String,
-    pub(super) group_version: GroupVersion,
-    pub(super) resource: String,
+    pub(crate) group_version: GroupVersion,
+    pub(crate) resource: String,
     /// Empty for cluster-scoped resources and for all namespaces.
     pub(super) namespace: String,
-    pub(super) name: Option<String>,
-    pub(super) subresource: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<String>,
 }
 
 impl ResourcePath {
-    pub(super) fn parse(path: &str) -> Option<Self> {
+    pub(crate) fn parse(path: &str) -> Option<Self> {
         let mut parts = path.split('/').filter(|part| !part.is_empty());
         let group = match parts.next()? {
             "api" => "",

@@ -1,7 +1,9 @@
 //! [`ManagerOptions`]: the options of a manager; [`ManagerError`]: the reason why it has ended.
 
+use std::env;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::webhook::CertificateError;
@@ -39,6 +41,10 @@ pub struct ManagerOptions {
     pub informer: InformerOptions,
     /// Whether SIGINT and SIGTERM stop the manager.
     pub handles_signals: bool,
+    /// The file to which the verbs on resources that this manager requests are appended, one JSON
+    /// object per line; no record if `None`. `sampan manifests` derives the roles of an operator from
+    /// it. By default, the file that the environment variable `SAMPAN_ACCESS_FILE` names.
+    pub access_file: Option<PathBuf>,
     /// The clock.
     pub clock: Clock,
     /// The source of randomness.
@@ -83,6 +89,7 @@ impl Default for ManagerOptions {
             stop_within: Duration::from_secs(30),
             informer: InformerOptions::default(),
             handles_signals: true,
+            access_file: env::var_os("SAMPAN_ACCESS_FILE").map(PathBuf::from),
             clock: Clock::system(),
             entropy: Entropy::system(),
         }

@@ -1,7 +1,9 @@
-//! [`Requests`]: the number of requests of a manager to its server, as client-go counts them.
+//! [`Requests`]: the number of requests of a manager to its server, as client-go counts them, and
+//! their record.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{Method, Request, Response};
@@ -10,12 +12,16 @@ use kube_client::client::Body;
 
 use super::Families;
 use crate::ApiService;
+use crate::access_record::AccessRecord;
 use crate::api_service::ResponseBody;
 use client::transport::Host;
 
 /// See the [module documentation](self). Clones share their counts.
 #[derive(Clone, Default)]
-pub(crate) struct Requests(Arc<Mutex<Counts>>);
+pub(crate) struct Requests {
+    counts: Arc<Mutex<Counts>>,
+    record: Option<AccessRecord>,
+}
 
 #[derive(Default)]
 struct Counts {
@@ -26,6 +32,11 @@ struct Counts {
 }
 
 impl Requests {
+    /// Requests that are also recorded, if there is a file for that.
+    pub(crate) fn recorded_in(path: Option<PathBuf>) -> Self {
+        Self { record: path.map(AccessRecord::new), ..Self::default() }
+    }
+
     /// A client whose requests are counted.
     pub(crate) fn counting(&self, service: &ApiService) -> Client {
         let requests = self.clone();
@@ -42,6 +53,9 @@ impl Requests {
         service: &ApiService,
         request: Request<Body>,
     ) -> kube_client::Result<Response<ResponseBody>> {
+        if let Some(record) = &self.record {
+            record.add(&request);
+        }
         let method = request.method().clone();
         let result = service.send(request).await;
         self.count(method, result.as_ref().ok());
@@ -49,7 +63,7 @@ impl Requests {
     }
 
     fn count(&self, method: Method, response: Option<&Response<ResponseBody>>) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let code = match response {
             Some(response) => {
                 let host = response.extensions().get().map(|Host(host)| host.as_str());
@@ -63,7 +77,7 @@ impl Requests {
     }
 
     pub(super) fn encode(&self, families: &mut Families<'_>) -> fmt::Result {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let samples = counts.by_kind.iter().map(|((code, host, method), count)| {
             let labels =
                 [("code", code.as_str()), ("host", host.as_str()), ("method", method.as_str())];

@@ -1,10 +1,9 @@
 //! `sampan completion`: the completion script of a shell.
 
 use anyhow::Result;
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::args::Args;
+use crate::args;
 use crate::output;
 
 const EXAMPLES: &str = "Examples:
@@ -23,6 +22,6 @@ pub(crate) struct CompletionArgs {
 pub(crate) fn run(args: &CompletionArgs) -> Result<()> {
     // The generator panics if standard output cannot be written to, so it writes to memory.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Args::command(), "sampan", &mut script);
+    clap_complete::generate(args.shell, &mut args::program(), "sampan", &mut script);
     output::print(&script)
 }

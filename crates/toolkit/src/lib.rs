@@ -1,0 +1,39 @@
+//! The toolkit: from an empty folder to a running operator.
+//!
+//! | command | |
+//! |---|---|
+//! | [`InitArgs`] | `sampan init`: a project |
+//! | [`CreateApiArgs`] | `sampan create api`: a kind, or another version of one |
+//! | [`CreateWebhookArgs`] | `sampan create webhook` |
+//! | [`AddControllerArgs`] | `sampan add controller` |
+//! | [`ManifestsArgs`] | `sampan manifests`: CRDs, roles, Deployment, webhooks |
+//!
+//! A command is the arguments and a function `run`, which prints to an [`Output`].
+
+mod output;
+mod names;
+mod source;
+mod project;
+mod project_args;
+mod templates;
+mod marks;
+mod change_set;
+mod init;
+mod create_api;
+mod create_webhook;
+mod add_controller;
+mod cargo;
+mod access;
+mod deployment;
+mod bundle;
+mod manifests;
+
+pub use add_controller::AddControllerArgs;
+pub use bundle::Format;
+pub use create_api::CreateApiArgs;
+pub use create_webhook::CreateWebhookArgs;
+pub use init::InitArgs;
+pub use manifests::{DeploymentArgs, ManifestsArgs};
+pub use output::Output;
+pub use project_args::{BuildArgs, KindArgs, ProjectArgs};
+pub use source::SourceArgs;

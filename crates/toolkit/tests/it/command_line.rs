@@ -1,0 +1,121 @@
+//! [`Sampan`]: a folder in which commands are called with the arguments of a command line.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use tempfile::TempDir;
+
+use toolkit::{
+    AddControllerArgs, CreateApiArgs, CreateWebhookArgs, InitArgs, ManifestsArgs, Output,
+};
+
+/// The textbook's commands, for a project in this folder.
+pub(crate) const INIT: &str =
+    "init DIR --domain mock.com --repo github.com/zhhnzw/operator-demo/v1 --sampan-version 0.1.0";
+pub(crate) const CUSTOM_POD: &str = "create api --project DIR --group zhhnzw --version v1 --kind=CustomPod --resource=true --controller=true";
+
+#[derive(Parser)]
+enum Line {
+    Init(InitArgs),
+    #[command(subcommand)]
+    Create(Create),
+    #[command(subcommand)]
+    Add(Add),
+    Manifests(ManifestsArgs),
+}
+
+#[derive(clap::Subcommand)]
+enum Create {
+    Api(CreateApiArgs),
+    Webhook(CreateWebhookArgs),
+}
+
+#[derive(clap::Subcommand)]
+enum Add {
+    Controller(AddControllerArgs),
+}
+
+/// See the [module documentation](self).
+pub(crate) struct Sampan {
+    folder: TempDir,
+}
+
+impl Sampan {
+    /// An empty folder.
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// A folder with a project, on which these commands were called.
+    pub(crate) fn project(commands: &[&str]) -> Self {
+        let sampan = Self::new();
+        sampan.run(INIT).unwrap();
+        for command in commands {
+            sampan.run(command).unwrap();
+        }
+        sampan
+    }
+
+    /// The folder of the project.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.folder.path().join("operator-demo")
+    }
+
+    /// Calls a command, in which `DIR` is the folder of the project; returns what it has printed.
+    pub(crate) fn run(&self, command: &str) -> Result<String, String> {
+        let root = self.root().display().to_string();
+        let words = command.split_whitespace().map(|word| word.replace("DIR", &root));
+        let line = Line::try_parse_from(["sampan".to_owned()].into_iter().chain(words));
+        let line = line.map_err(|error| error.to_string())?;
+        let (mut results, mut notes) = (Vec::new(), Vec::new());
+        let mut output = Output::new(&mut results, &mut notes);
+        let ran = match line {
+            Line::Init(args) => args.run(&mut output),
+            Line::Create(Create::Api(args)) => args.run(&mut output),
+            Line::Create(Create::Webhook(args)) => args.run(&mut output),
+            Line::Add(Add::Controller(args)) => args.run(&mut output),
+            Line::Manifests(args) => args.run(&mut output),
+        };
+        ran.map_err(|error| format!("{error:#}").replace(&root, "DIR"))?;
+        results.extend(notes);
+        Ok(String::from_utf8(results).unwrap().replace(&root, "DIR"))
+    }
+
+    /// Calls a command that is refused without a change, and returns the message.
+    pub(crate) fn refused(&self, command: &str) -> String {
+        let before = files(&self.root());
+        let error = self.run(command).unwrap_err();
+        assert_eq!(files(&self.root()), before, "{command}: {error}");
+        error
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.root().join(path)).unwrap()
+    }
+
+    /// Changes a file, as a user does.
+    pub(crate) fn replace(&self, path: &str, old: &str, new: &str) {
+        let text = self.read(path);
+        assert!(text.contains(old), "{path} has no {old:?}: {text}");
+        fs::write(self.root().join(path), text.replace(old, new)).unwrap();
+    }
+}
+
+/// The files below a folder, by their paths.
+pub(crate) fn files(root: &Path) -> BTreeMap<String, String> {
+    let (mut found, mut folders) = (BTreeMap::new(), vec![root.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(root).unwrap().display().to_string();
+                found.insert(name, fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    found
+}

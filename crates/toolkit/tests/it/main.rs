@@ -1,0 +1,8 @@
+//! The commands, as a user calls them.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+mod command_line;
+mod golden;
+mod refusals;
+mod building;
