@@ -118,7 +118,9 @@ impl RunArgs {
         let mut manifests = manifests_of(cargo, namespace).await?;
         let is_reachable = server.cluster.is_on_this_machine();
         if is_reachable {
-            manifests.iter_mut().for_each(|it| use_url(it, self.webhook_listen.port()));
+            for manifest in &mut manifests {
+                use_url(manifest, self.webhook_listen.port());
+            }
         }
         let (crds, mut configurations): (Vec<Value>, Vec<Value>) =
             manifests.into_iter().partition(|it| kind_of(it) == "CustomResourceDefinition");
