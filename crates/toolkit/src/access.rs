@@ -49,6 +49,15 @@ impl AccessSet {
         self.accesses.retain(|it| it.group != group || it.resource != resource);
     }
 
+    /// Adds `get` for each resource that is cached: after a write, a cache may read one object.
+    pub(crate) fn complete_caches(&mut self) {
+        let is_watch = |access: &&Access| access.verb == "watch";
+        let cached = self.accesses.iter().filter(is_watch);
+        let gets = cached.map(|it| Access::new(&it.group, &it.resource, "get"));
+        let gets: Vec<Access> = gets.collect();
+        self.accesses.extend(gets);
+    }
+
     /// Whether objects of another kind than these, and than Events, are created: they may have owners.
     pub(crate) fn creates_other_than(&self, own: &[(&str, &str)]) -> bool {
         self.accesses.iter().any(|it| {
@@ -103,6 +112,9 @@ mod tests {
                 {"apiGroups": ["a.com"], "resources": ["sites/status"], "verbs": ["patch"]},
             ])
         );
+        let mut complete = AccessSet::parse(record).unwrap();
+        complete.complete_caches();
+        assert_eq!(complete.rules()[1]["verbs"], json!(["get", "list", "watch"]));
         assert!(set.creates_other_than(&[("a.com", "sites")]));
         assert!(!set.creates_other_than(&[("", "pods")]));
         assert!(AccessSet::parse("{").is_err());

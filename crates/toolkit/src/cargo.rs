@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// See the [module documentation](self).
+#[derive(Clone)]
 pub(crate) struct Cargo {
     root: PathBuf,
     target_dir: Option<PathBuf>,
@@ -19,7 +20,7 @@ impl Cargo {
     }
 
     /// A command in the project, with the cargo that has called this program, or that of the `PATH`.
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(program);
         command.args(arguments).current_dir(&self.root).stdin(Stdio::null());

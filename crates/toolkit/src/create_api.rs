@@ -23,7 +23,8 @@ const EXAMPLES: &str = "Examples:
 /// A new kind has a Rust type, a controller with `reconcile`, an example and tests. Files that exist
 /// are not overwritten; lines are inserted above the comments that begin with `sampan:`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+// --version is that of the kind.
+#[command(after_help = EXAMPLES, disable_version_flag = true)]
 pub struct CreateApiArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "its help is that of its fields")]

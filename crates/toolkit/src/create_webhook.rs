@@ -24,7 +24,8 @@ const EXAMPLES: &str = "Examples:
 /// Each is a function in a file of its own. Its certificate is made and renewed by the operator, and
 /// `sampan manifests` has its configuration and its Service.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+// --version is that of the kind.
+#[command(after_help = EXAMPLES, disable_version_flag = true)]
 pub struct CreateWebhookArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "its help is that of its fields")]

@@ -78,6 +78,7 @@ impl Deployment<'_> {
             // Those of a test are in another namespace.
             access.remove(group, resource);
         }
+        access.complete_caches();
         let own: Vec<_> =
             project.kinds.iter().map(|it| (it.group.as_str(), it.plural.as_str())).collect();
         if access.creates_other_than(&own) {

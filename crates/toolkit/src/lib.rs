@@ -7,6 +7,9 @@
 //! | [`CreateWebhookArgs`] | `sampan create webhook` |
 //! | [`AddControllerArgs`] | `sampan add controller` |
 //! | [`ManifestsArgs`] | `sampan manifests`: CRDs, roles, Deployment, webhooks |
+//! | [`InstallArgs`], [`UninstallArgs`] | `sampan install`, `sampan uninstall`: the CRDs in a cluster |
+//! | [`RunArgs`] | `sampan run`: the operator on this machine, restarted after each change |
+//! | [`DeployArgs`], [`UndeployArgs`] | `sampan deploy`, `sampan undeploy`: the operator in a cluster |
 //!
 //! A command is the arguments and a function `run`, which prints to an [`Output`].
 
@@ -27,13 +30,22 @@ mod access;
 mod deployment;
 mod bundle;
 mod manifests;
+mod cluster;
+mod crd_check;
+mod install;
+mod deploy;
+mod run;
 
 pub use add_controller::AddControllerArgs;
 pub use bundle::Format;
+pub use cluster::ClusterArgs;
 pub use create_api::CreateApiArgs;
 pub use create_webhook::CreateWebhookArgs;
+pub use deploy::{DeployArgs, UndeployArgs};
 pub use init::InitArgs;
+pub use install::{InstallArgs, UninstallArgs};
 pub use manifests::{DeploymentArgs, ManifestsArgs};
 pub use output::Output;
 pub use project_args::{BuildArgs, KindArgs, ProjectArgs};
+pub use run::RunArgs;
 pub use source::SourceArgs;

@@ -116,6 +116,11 @@ impl DeploymentArgs {
         })
     }
 
+    /// Derives the objects without building the tests, for commands that need only their names.
+    pub(crate) fn derive_without_roles(&self) -> Result<Derived> {
+        self.derive_with(|_, _| Ok(AccessSet::default()))
+    }
+
     /// Derives the objects, and takes what the operator may do from `access`.
     fn derive_with(
         &self,

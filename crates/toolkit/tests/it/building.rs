@@ -6,9 +6,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::command_line::Sampan;
-use crate::golden::{everything, golden_file};
+use crate::golden::{EVERYTHING, golden_file};
+use machinery::{Value, json};
+use testenv::TestEnv;
 
 /// The folder of the workspace.
 fn workspace() -> &'static Path {
@@ -37,8 +40,9 @@ fn cargo(root: &Path, arguments: &[&str]) -> String {
 }
 
 /// A project whose dependencies are the crates of this checkout, in the tested versions.
-fn project() -> Sampan {
-    let project = everything();
+fn project(name: &str) -> Sampan {
+    let project = Sampan::at(target().join("projects").join(name));
+    project.run_all(EVERYTHING);
     let crates = format!("path = \"{}/crates", workspace().display());
     for name in ["runtime", "testenv"] {
         let released = format!("\"sampan-{name}\", version = \"0.1.0\"");
@@ -52,7 +56,7 @@ fn project() -> Sampan {
 
 #[test]
 fn a_project_is_formatted_has_no_warnings_and_its_tests_are_the_source_of_its_roles() {
-    let project = project();
+    let project = project("roles");
     let root = project.root();
     cargo(&root, &["fmt", "--check"]);
     let pedantic =
@@ -64,7 +68,8 @@ fn a_project_is_formatted_has_no_warnings_and_its_tests_are_the_source_of_its_ro
     let target = target().display().to_string();
     let manifests = format!("manifests --project DIR --target-dir {target}");
     let printed = project.run(&manifests).unwrap();
-    golden_file("everything.yaml", &printed);
+    let documents = printed.split("running the tests").next().unwrap();
+    golden_file("everything.yaml", documents);
     // The record of the tests is used again.
     let chart =
         format!("{manifests} --skip-tests --format helm --image mock.com:5000/a:v1 -o DIR/chart");
@@ -75,4 +80,86 @@ fn a_project_is_formatted_has_no_warnings_and_its_tests_are_the_source_of_its_ro
     project.run(&folder).unwrap();
     assert!(project.read("deploy/deployment.yaml").contains("namespace: other"));
     assert!(project.read("deploy/kustomization.yaml").contains("- deployment.yaml"));
+}
+
+/// The arguments of `sampan run`.
+#[derive(clap::Parser)]
+struct Line {
+    #[command(flatten)]
+    args: toolkit::RunArgs,
+}
+
+/// They are applied after the others.
+const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+const CUSTOM_PODS: &str = "/apis/zhhnzw.mock.com/v1/namespaces/default/custompods";
+
+fn custom_pod(name: &str) -> Value {
+    json!({
+        "apiVersion": "zhhnzw.mock.com/v1", "kind": "CustomPod", "metadata": {"name": name},
+        "spec": {"replicas": 2},
+    })
+}
+
+/// Waits until the operator has reported this reason.
+async fn wait_for_reason(env: &TestEnv, reason: &str) {
+    let path = format!("{CUSTOM_PODS}/a");
+    let limit = Duration::from_mins(5); // a build
+    let reported = async {
+        while env.get(&path).await.1["status"]["conditions"][0]["reason"] != reason {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(limit, reported).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn run_serves_webhooks_and_starts_the_operator_again_after_a_change() {
+    let project = project("run");
+    let env = TestEnv::builder().system_clock().listen().start().await;
+    let kubeconfig = project.root().join("kubeconfig");
+    fs::write(&kubeconfig, env.kubeconfig()).unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let words = [
+        "run".to_owned(),
+        format!("--project={}", project.root().display()),
+        format!("--target-dir={}", target().display()),
+        format!("--kubeconfig={}", kubeconfig.display()),
+        format!("--webhook-listen={port}"),
+    ];
+    let line = <Line as clap::Parser>::try_parse_from(words).unwrap();
+    let (mut results, mut notes) = (Vec::new(), Vec::new());
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let steps = async {
+        // Until then, the CRD may be served without its webhooks; later, they may not be served yet.
+        let limit = Duration::from_mins(5);
+        let created = async {
+            while env.get(&format!("{WEBHOOKS}/operator-demo")).await.0 != 200 {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            while env.post(CUSTOM_PODS, &custom_pod("a")).await.0 != 201 {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        tokio::time::timeout(limit, created).await.unwrap();
+        let object = env.read(&format!("{CUSTOM_PODS}/a")).await;
+        let label = &object["metadata"]["labels"]["app.kubernetes.io/managed-by"];
+        assert_eq!(label, "operator-demo"); // by the mutating webhook
+        let (code, status) = env.post(CUSTOM_PODS, &custom_pod(&"a".repeat(61))).await;
+        assert_eq!((code, &status["reason"]), (422, &json!("Invalid"))); // by the validating one
+        let path = "/apis/zhhnzw.mock.com/v3/namespaces/default/custompods/a";
+        assert_eq!(env.read(path).await["spec"]["replicas"], 2); // by the conversion
+        wait_for_reason(&env, "Reconciled").await;
+
+        project.replace("src/custom_pod/controller.rs", "\"Reconciled\"", "\"Changed\"");
+        wait_for_reason(&env, "Changed").await;
+        stop.send(()).unwrap();
+    };
+    let mut output = toolkit::Output::new(&mut results, &mut notes);
+    let stopped = async { stopped.await.unwrap() };
+    let (ran, ()) = tokio::join!(line.args.run(stopped, &mut output), steps);
+    ran.unwrap();
+    let notes = String::from_utf8(notes).unwrap();
+    assert!(notes.contains("the sources have changed"), "{notes}");
+    assert_eq!(env.read(WEBHOOKS).await["items"], json!([]));
+    env.stop().await.unwrap();
 }

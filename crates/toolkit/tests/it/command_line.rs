@@ -17,6 +17,7 @@ pub(crate) const INIT: &str =
 pub(crate) const CUSTOM_POD: &str = "create api --project DIR --group zhhnzw --version v1 --kind=CustomPod --resource=true --controller=true";
 
 #[derive(Parser)]
+#[command(version, propagate_version = true)] // as the program
 enum Line {
     Init(InitArgs),
     #[command(subcommand)]
@@ -39,28 +40,43 @@ enum Add {
 
 /// See the [module documentation](self).
 pub(crate) struct Sampan {
-    folder: TempDir,
+    root: PathBuf,
+    _folder: Option<TempDir>,
 }
 
 impl Sampan {
     /// An empty folder.
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        let folder = tempfile::tempdir().unwrap();
+        Self { root: folder.path().join("operator-demo"), _folder: Some(folder) }
+    }
+
+    /// A folder that stays, and is emptied, so that what was built of a project is used again.
+    pub(crate) fn at(root: PathBuf) -> Self {
+        if root.exists() {
+            fs::remove_dir_all(&root).unwrap();
+        }
+        Self { root, _folder: None }
     }
 
     /// A folder with a project, on which these commands were called.
     pub(crate) fn project(commands: &[&str]) -> Self {
         let sampan = Self::new();
-        sampan.run(INIT).unwrap();
-        for command in commands {
-            sampan.run(command).unwrap();
-        }
+        sampan.run_all(commands);
         sampan
+    }
+
+    /// Makes a project, and calls these commands on it.
+    pub(crate) fn run_all(&self, commands: &[&str]) {
+        self.run(INIT).unwrap();
+        for command in commands {
+            self.run(command).unwrap();
+        }
     }
 
     /// The folder of the project.
     pub(crate) fn root(&self) -> PathBuf {
-        self.folder.path().join("operator-demo")
+        self.root.clone()
     }
 
     /// Calls a command, in which `DIR` is the folder of the project; returns what it has printed.
@@ -118,4 +134,9 @@ pub(crate) fn files(root: &Path) -> BTreeMap<String, String> {
         }
     }
     found
+}
+
+#[test]
+fn flags_do_not_clash() {
+    <Line as clap::CommandFactory>::command().debug_assert();
 }

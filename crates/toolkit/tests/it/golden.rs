@@ -49,18 +49,16 @@ fn a_project_with_one_kind_is_read_in_ten_minutes() {
 
 #[test]
 fn kinds_versions_and_webhooks_are_added_to_a_project() {
-    check("everything", &everything());
+    check("everything", &Sampan::project(EVERYTHING));
 }
 
-/// A project on which every command was called.
-pub(crate) fn everything() -> Sampan {
-    Sampan::project(&[
-        CUSTOM_POD,
-        "create api --project DIR --group network --version v1alpha1 --kind Vpc --namespaced=false --controller=false",
-        "add controller --project DIR --api-version=network.mock.com/v1alpha1 --kind=Vpc",
-        "create webhook --project DIR --group zhhnzw --version v1 --kind CustomPod --defaulting --programmatic-validation",
-        "create api --project DIR --group zhhnzw --version v2 --kind CustomPod",
-        "create webhook --project DIR --group zhhnzw --version v2 --kind CustomPod --conversion",
-        "create api --project DIR --group zhhnzw --version v3 --kind CustomPod",
-    ])
-}
+/// Every command.
+pub(crate) const EVERYTHING: &[&str] = &[
+    CUSTOM_POD,
+    "create api --project DIR --group network --version v1alpha1 --kind Vpc --namespaced=false --controller=false",
+    "add controller --project DIR --api-version=network.mock.com/v1alpha1 --kind=Vpc",
+    "create webhook --project DIR --group zhhnzw --version v1 --kind CustomPod --defaulting --programmatic-validation",
+    "create api --project DIR --group zhhnzw --version v2 --kind CustomPod",
+    "create webhook --project DIR --group zhhnzw --version v2 --kind CustomPod --conversion",
+    "create api --project DIR --group zhhnzw --version v3 --kind CustomPod",
+];
