@@ -19,6 +19,11 @@ pub(crate) fn run() -> Result<()> {
     ]))?;
     types::check()?;
     test::run(&[])?;
+    // Projects are compiled with their dependencies, which takes some minutes.
+    command::run(
+        cargo(&["test", "--package", "sampan-toolkit", "--locked", "--", "building"])
+            .env("SAMPAN_TEST_PROJECTS", "1"),
+    )?;
     command::run(
         cargo(&["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings"),
     )?;

@@ -68,11 +68,16 @@ pub(crate) enum Command {
 }
 
 /// The arguments of the program.
-pub(crate) enum Parsed {
-    /// A command of [`Command`], with the filter of the log.
-    Command(Box<Args>),
-    /// A command of the toolkit, with the filter of the log.
-    Toolkit(ToolkitCommand, Option<EnvFilter>),
+pub(crate) struct Parsed {
+    /// The filter of the log.
+    pub log: Option<EnvFilter>,
+    pub command: ParsedCommand,
+}
+
+/// A command of the program.
+pub(crate) enum ParsedCommand {
+    Plane(Command),
+    Toolkit(ToolkitCommand),
 }
 
 /// The program with all its commands.
@@ -83,10 +88,12 @@ pub(crate) fn program() -> clap::Command {
 /// Parses the arguments of this process.
 pub(crate) fn parse() -> Result<Parsed, clap::Error> {
     let matches = program().try_get_matches()?;
-    match ToolkitCommand::from_matches(&matches)? {
-        Some(command) => Ok(Parsed::Toolkit(command, matches.get_one("log").cloned())),
-        None => Ok(Parsed::Command(Box::new(Args::from_arg_matches(&matches)?))),
+    if let Some(command) = ToolkitCommand::from_matches(&matches)? {
+        let log = matches.get_one("log").cloned();
+        return Ok(Parsed { log, command: ParsedCommand::Toolkit(command) });
     }
+    let Args { log, command } = Args::from_arg_matches(&matches)?;
+    Ok(Parsed { log, command: ParsedCommand::Plane(command) })
 }
 
 #[cfg(test)]

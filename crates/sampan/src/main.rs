@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
 
-use args::{Command, Parsed};
+use args::{Command, Parsed, ParsedCommand};
 use kubectl::Io;
 
 // The system's allocator retains much more memory after thousands of small objects are freed.
@@ -26,15 +26,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let started = tokio::time::Instant::now();
-    let args = match args::parse() {
-        Ok(Parsed::Command(args)) => *args,
-        Ok(Parsed::Toolkit(command, log)) => {
-            init_logging(log);
-            return finish(command.run().map(|()| ExitCode::SUCCESS));
-        }
+    let Parsed { log, command } = match args::parse() {
+        Ok(parsed) => parsed,
         Err(message) => return output::print_usage(&message),
     };
-    init_logging(args.log);
+    init_logging(log);
     open_files::raise_limit();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         // Objects may be nested a thousand levels deep, and are traversed recursively.
@@ -49,7 +45,13 @@ fn main() -> ExitCode {
         }
     };
     let result = runtime.block_on(async {
-        match args.command {
+        let command = match command {
+            ParsedCommand::Plane(command) => command,
+            ParsedCommand::Toolkit(command) => {
+                return command.run().await.map(|()| ExitCode::SUCCESS);
+            }
+        };
+        match command {
             Command::Up(args) => commands::up::run(*args, started).await,
             Command::User(args) => commands::user::run(*args).await,
             // An answer of "no" is an exit code and not an error.
@@ -62,11 +64,6 @@ fn main() -> ExitCode {
         }
         .map(|()| ExitCode::SUCCESS)
     });
-    finish(result)
-}
-
-/// Prints the error of a command, and returns its exit code.
-fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {

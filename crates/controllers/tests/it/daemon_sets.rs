@@ -252,7 +252,7 @@ async fn a_revision_that_somebody_creates_for_a_set_is_not_merged_at_once() {
         "ownerReferences": metadata["ownerReferences"]});
     copy["revision"] = json!(2);
     plane.create(REVISIONS, &copy).await;
-    plane.controllers().manager().settled(Duration::from_secs(60)).await.unwrap();
+    plane.controllers().manager().settled(Duration::from_mins(1)).await.unwrap();
     assert_eq!(names(&plane.read(REVISIONS).await).len(), 2);
     plane.stop().await;
 }

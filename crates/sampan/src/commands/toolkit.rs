@@ -1,14 +1,15 @@
-//! The commands of the toolkit: `sampan init`, `create api`, `create webhook`, `add controller` and
-//! `manifests`.
+//! The commands of the toolkit, from `sampan init` to `sampan undeploy`.
 //!
 //! `create` is also a verb of kubectl, so `api` and `webhook` are added to its subcommands.
 
 use anyhow::Result;
-use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use crate::output;
+use crate::stop_signals::StopSignals;
 use toolkit::{
-    AddControllerArgs, CreateApiArgs, CreateWebhookArgs, InitArgs, ManifestsArgs, Output,
+    AddControllerArgs, CreateApiArgs, CreateWebhookArgs, DeployArgs, InitArgs, InstallArgs,
+    ManifestsArgs, Output, RunArgs, UndeployArgs, UninstallArgs,
 };
 
 /// A command of the toolkit.
@@ -19,6 +20,11 @@ pub(crate) enum ToolkitCommand {
     CreateWebhook(Box<CreateWebhookArgs>),
     AddController(Box<AddControllerArgs>),
     Manifests(Box<ManifestsArgs>),
+    Install(Box<InstallArgs>),
+    Uninstall(Box<UninstallArgs>),
+    Run(Box<RunArgs>),
+    Deploy(Box<DeployArgs>),
+    Undeploy(Box<UndeployArgs>),
 }
 
 /// Adds the commands to those of the program.
@@ -27,7 +33,6 @@ pub(crate) fn augment(program: Command) -> Command {
     let command = |name: &'static str| Command::new(name).disable_version_flag(true);
     program
         .subcommand(InitArgs::augment_args(command("init")))
-        .subcommand(ManifestsArgs::augment_args(command("manifests")))
         .subcommand(
             command("add")
                 .about("Add a controller to the project")
@@ -35,6 +40,12 @@ pub(crate) fn augment(program: Command) -> Command {
                 .arg_required_else_help(true)
                 .subcommand(AddControllerArgs::augment_args(command("controller"))),
         )
+        .subcommand(ManifestsArgs::augment_args(command("manifests")))
+        .subcommand(InstallArgs::augment_args(command("install")))
+        .subcommand(UninstallArgs::augment_args(command("uninstall")))
+        .subcommand(RunArgs::augment_args(command("run")))
+        .subcommand(DeployArgs::augment_args(command("deploy")))
+        .subcommand(UndeployArgs::augment_args(command("undeploy")))
         .mut_subcommand("create", |create| {
             create
                 .subcommand(CreateApiArgs::augment_args(command("api")))
@@ -45,34 +56,29 @@ pub(crate) fn augment(program: Command) -> Command {
 impl ToolkitCommand {
     /// The command in the arguments of the program, if it is one of the toolkit.
     pub(crate) fn from_matches(program: &ArgMatches) -> Result<Option<Self>, clap::Error> {
-        let nested = |matches: &ArgMatches| match matches.subcommand() {
-            Some(("api", args)) => {
-                CreateApiArgs::from_arg_matches(args).map(Box::new).map(Self::CreateApi).map(Some)
-            }
-            Some(("webhook", args)) => CreateWebhookArgs::from_arg_matches(args)
-                .map(Box::new)
-                .map(Self::CreateWebhook)
-                .map(Some),
-            Some(("controller", args)) => AddControllerArgs::from_arg_matches(args)
-                .map(Box::new)
-                .map(Self::AddController)
-                .map(Some),
-            _ => Ok(None),
+        let Some((name, matches)) = program.subcommand() else { return Ok(None) };
+        let (nested, args) = match (name, matches.subcommand()) {
+            ("create" | "add", Some((nested, args))) => (nested, args),
+            _ => ("", matches),
         };
-        match program.subcommand() {
-            Some(("init", args)) => {
-                InitArgs::from_arg_matches(args).map(Box::new).map(Self::Init).map(Some)
-            }
-            Some(("manifests", args)) => {
-                ManifestsArgs::from_arg_matches(args).map(Box::new).map(Self::Manifests).map(Some)
-            }
-            Some(("create" | "add", args)) => nested(args),
-            _ => Ok(None),
-        }
+        let command = match (name, nested) {
+            ("init", _) => Self::Init(parse(args)?),
+            ("create", "api") => Self::CreateApi(parse(args)?),
+            ("create", "webhook") => Self::CreateWebhook(parse(args)?),
+            ("add", _) => Self::AddController(parse(args)?),
+            ("manifests", _) => Self::Manifests(parse(args)?),
+            ("install", _) => Self::Install(parse(args)?),
+            ("uninstall", _) => Self::Uninstall(parse(args)?),
+            ("run", _) => Self::Run(parse(args)?),
+            ("deploy", _) => Self::Deploy(parse(args)?),
+            ("undeploy", _) => Self::Undeploy(parse(args)?),
+            _ => return Ok(None),
+        };
+        Ok(Some(command))
     }
 
     /// Runs the command.
-    pub(crate) fn run(&self) -> Result<()> {
+    pub(crate) async fn run(&self) -> Result<()> {
         let (mut results, mut notes) = (output::Results, std::io::stderr());
         let output = &mut Output::new(&mut results, &mut notes);
         match self {
@@ -81,6 +87,18 @@ impl ToolkitCommand {
             Self::CreateWebhook(args) => args.run(output),
             Self::AddController(args) => args.run(output),
             Self::Manifests(args) => args.run(output),
+            Self::Install(args) => args.run(output).await,
+            Self::Uninstall(args) => args.run(output).await,
+            Self::Run(args) => {
+                let mut signals = StopSignals::listen()?;
+                args.run(signals.recv(), output).await
+            }
+            Self::Deploy(args) => args.run(output).await,
+            Self::Undeploy(args) => args.run(output).await,
         }
     }
+}
+
+fn parse<A: FromArgMatches>(matches: &ArgMatches) -> Result<Box<A>, clap::Error> {
+    A::from_arg_matches(matches).map(Box::new)
 }

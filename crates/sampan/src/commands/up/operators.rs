@@ -46,11 +46,14 @@ struct Operator {
 /// An operator with its options.
 struct Configured {
     /// The YAML documents that it needs in the cluster, with webhooks at this URL.
-    manifests: Box<dyn Fn(&str) -> Vec<String>>,
+    manifests: Manifests,
     add_to: AddTo,
     /// A line about options that are not those of the program.
     note: Option<&'static str>,
 }
+
+/// Returns the manifests with webhooks at a URL.
+type Manifests = Box<dyn Fn(&str) -> Vec<String>>;
 
 /// Adds the controllers and webhooks of an operator.
 type AddTo = Box<dyn FnOnce(&Manager) -> Result<()>>;
@@ -165,7 +168,7 @@ impl Selected {
         let mut documents = Vec::new();
         for operator in &self.0 {
             let options = (operator.configure)(store)?;
-            documents.extend(parse(operator, (options.manifests)(WEBHOOK_URL))?);
+            documents.extend(parse(operator, &(options.manifests)(WEBHOOK_URL))?);
             configured.push((*operator, options));
         }
         let notes = remove_leftovers(&admin, &documents).await;
@@ -219,7 +222,7 @@ async fn start(
     let names_url = |manifest: &String| manifest.contains(WEBHOOK_URL);
     let (of_webhooks, others): (Vec<_>, Vec<_>) =
         manifests(WEBHOOK_URL).into_iter().partition(names_url);
-    for document in parse(operator, others)? {
+    for document in parse(operator, &others)? {
         document.apply(admin).await?;
     }
     let account = cluster::connect(server.in_process_client())(&identity(operator));
@@ -259,13 +262,13 @@ async fn install_webhooks(
     let url = format!("https://localhost:{}", address.port());
     let mut manifests = manifests(&url);
     manifests.retain(|manifest| manifest.contains(&url));
-    for document in parse(operator, manifests)? {
+    for document in parse(operator, &manifests)? {
         document.apply(admin).await?;
     }
     Ok(())
 }
 
-fn parse(operator: &Operator, manifests: Vec<String>) -> Result<Vec<Document>> {
+fn parse(operator: &Operator, manifests: &[String]) -> Result<Vec<Document>> {
     let parsed = manifests.iter().map(|it| Document::parse(it, operator.program));
     parsed.collect::<Result<_>>().with_context(|| format!("the operator {}", operator.name))
 }
