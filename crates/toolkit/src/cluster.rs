@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
+use kube_client::{Client, Error};
 
 use client::config::{Config, Kubeconfig, from_kubeconfig};
 use client::json_requests::{self, APPLY_PATCH};
 use keel::Clock;
-use kube_client::{Client, Error};
 use machinery::codec::yaml;
 use machinery::{GroupVersionKind, Value, json};
 

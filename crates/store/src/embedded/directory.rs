@@ -43,8 +43,16 @@ fn holder_name(lock: &mut File) -> String {
 /// A directory that is locked until this value is dropped.
 pub(super) struct Directory {
     path: PathBuf,
-    /// The operating system releases the lock when the file is closed, also after a crash.
-    _lock: File,
+    /// The operating system releases the lock after a crash.
+    lock: File,
+}
+
+impl Drop for Directory {
+    /// Closing the file is not enough: a child process that is being started has a copy of it until it
+    /// runs its program.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
 }
 
 impl Directory {
@@ -66,7 +74,7 @@ impl Directory {
         }
         // For the error message of a process that finds the directory locked.
         let _ = lock.set_len(0).and_then(|()| writeln!(lock, "process {}", process::id()));
-        Ok(Self { path: path.to_owned(), _lock: lock })
+        Ok(Self { path: path.to_owned(), lock })
     }
 
     /// The files of the directory. They are created if there is no database.
