@@ -75,8 +75,8 @@ impl TestEnvBuilder {
     }
 
     /// Lets roles and their bindings decide what users may do, as in a cluster. A
-    /// [client of a user](TestEnv::kube_as) then has exactly the rights of its roles;
-    /// [`TestEnv::kube`] may still do everything. The admission plugin
+    /// client of a user (`kube_as`) then has exactly the rights of its roles;
+    /// `TestEnv::kube` may still do everything. The admission plugin
     /// `OwnerReferencesPermissionEnforcement`, which some clusters enable, is enabled: who sets a
     /// controller reference needs the permission to update the `finalizers` of the owner.
     ///

@@ -114,7 +114,7 @@ impl TestEnv {
         kube_client::Client::new(service, "default")
     }
 
-    /// A client that acts as a user, like [`kube_as`](Self::kube_as).
+    /// A client that acts as a user, like `kube_as`.
     ///
     /// ```
     /// # use testenv::TestEnv;
