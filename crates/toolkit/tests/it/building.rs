@@ -53,6 +53,8 @@ fn cargo(root: &Path, arguments: &[&str]) -> String {
 
 /// A project whose dependencies are the crates of this checkout, in the tested versions.
 fn project(name: &str) -> Sampan {
+    // Once, since the tests run at the same time.
+    fs::create_dir_all(target().join("projects")).unwrap();
     let project = Sampan::at(target().join("projects").join(name));
     project.run_all(EVERYTHING);
     let crates = format!("path = \"{}/crates", workspace().display());
