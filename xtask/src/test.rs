@@ -10,6 +10,7 @@ use crate::{envoy, neutron, tools};
 /// Runs every test of the workspace; `arguments` go to `cargo test`.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let kubectls = std::env::join_paths(tools::kubectls()?)?;
+    tools::install_image_programs();
     let mut all = vec!["test", "--workspace", "--locked"];
     all.extend(arguments);
     let mut test = cargo(&all);

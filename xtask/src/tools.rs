@@ -35,11 +35,27 @@ pub(crate) fn kubectls() -> Result<Vec<PathBuf>> {
 
 /// The path of Python, which is installed with apt-get if it is missing.
 pub(crate) fn find_or_install_python() -> Result<PathBuf> {
-    if !is_installed("python3") {
-        run(Command::new("apt-get").args(["install", "-y", "--no-install-recommends", "python3"]))
-            .context("python3 is needed: install it")?;
+    find_or_install("python3")
+}
+
+/// Installs the programs of the tests of images. Without them, these tests are skipped.
+pub(crate) fn install_image_programs() {
+    for program in ["docker-registry", "skopeo"] {
+        if let Err(error) = find_or_install(program) {
+            eprintln!("note: tests with {program} are skipped: {error:#}");
+        }
     }
-    find("python3").context("python3 is needed: install it")
+}
+
+/// The path of a program, whose Debian package has the same name and is installed with apt-get if it
+/// is missing.
+fn find_or_install(program: &str) -> Result<PathBuf> {
+    let needed = || format!("{program} is needed: install it");
+    if !is_installed(program) {
+        run(Command::new("apt-get").args(["install", "-y", "--no-install-recommends", program]))
+            .with_context(needed)?;
+    }
+    find(program).with_context(needed)
 }
 
 /// Downloads a Debian package and unpacks it below `target/tools`.

@@ -29,7 +29,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["keel", "tls", "machinery", "cel", "schema", "store", "types", "kinds", "informer"],
     ),
     ("kubectl", &["keel", "machinery", "types", "client"]),
-    ("toolkit", &["keel", "machinery", "schema", "client"]),
+    ("toolkit", &["keel", "tls", "machinery", "schema", "client"]),
     ("cluster", &["keel", "runtime", "controllers", "node", "apiserver"]),
     ("testenv", &["keel", "machinery", "store", "apiserver"]),
     (

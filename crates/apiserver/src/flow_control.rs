@@ -12,7 +12,7 @@
 //! another. The bodies of `system:masters` have a separate limit.
 //!
 //! Before a request has a seat, its connection has been decrypted and parsed. The connections of one user
-//! do not occupy all threads for that while others are active ([`thread_shares`]).
+//! do not occupy all threads for that while others are active ([`keel::ThreadShare`]).
 //!
 //! The components of the plane (controllers, scheduler, simulated nodes) share the process of the
 //! server. They have seats of their own, and wait for one instead of being refused: their number is
@@ -38,7 +38,6 @@ mod retry_after;
 mod seat_metrics;
 mod answer_accounts;
 mod encoded_items;
-mod thread_shares;
 pub(crate) mod connection;
 
 use std::borrow::Cow;
@@ -51,10 +50,9 @@ use crate::auth::authentication::{User, service_account};
 use crate::auth::authorization::masters;
 use crate::request::{RequestInfo, Verb};
 use answer_accounts::AnswerAccounts;
-use keel::{Share, Shares, Tasks};
+use keel::{Share, Shares, Tasks, ThreadShare, Threads};
 use machinery::Status;
 use priority_and_fairness::FairSeat;
-use thread_shares::Threads;
 
 pub(crate) use answer_accounts::{AnswerAccount, Charge, ConnectionCharge, STREAM_OVERHEAD};
 pub(crate) use encoded_items::{EncodedItem, EncodedItems};
@@ -63,7 +61,6 @@ pub(crate) use priority_and_fairness::{
     FlowSchema, PriorityAndFairness, PriorityLevelSpec, SeatRequest, Stored, TooManyRequests,
 };
 
-pub(crate) use thread_shares::{InTurn, ThreadShare};
 pub(crate) use watch_tracker::{TrackedWatch, WatchTracker};
 pub(crate) use work_estimate::WorkEstimate;
 
@@ -119,6 +116,8 @@ pub(crate) struct FlowControl {
     pub unauthenticated_threads: Arc<ThreadShare>,
     /// The share of the threads for masters.
     pub master_threads: Arc<ThreadShare>,
+    /// The share of the threads for controllers and nodes in this process.
+    pub component_threads: Arc<ThreadShare>,
     /// The watches that are in progress.
     pub watches: Arc<WatchTracker>,
     /// The encodings of large items in lists that are being sent.
@@ -255,8 +254,9 @@ impl FlowControl {
             answers: Shares::new(MAX_ANSWERS),
             lists: Shares::new(MAX_LISTS),
             unread: AnswerAccounts::new(MAX_UNREAD, &threads),
-            unauthenticated_threads: threads.share(),
+            unauthenticated_threads: threads.unauthenticated_share(),
             master_threads: threads.unlimited_share(),
+            component_threads: threads.component_share(),
             watches: Arc::default(),
             encoded_items: EncodedItems::new(MAX_ENCODED_ITEMS),
             waiting: Arc::new(Semaphore::new(MAX_WAITING)),

@@ -35,12 +35,12 @@ use tower_service::Service;
 
 use crate::auth::metrics::TlsMetrics;
 use crate::config::Timeouts;
+use crate::flow_control::FlowControl;
 use crate::flow_control::connection::{Connection, Connections};
-use crate::flow_control::{FlowControl, InTurn, ThreadShare};
 use crate::http::body::Body;
 use crate::in_process::handler::{Handler, Peer};
 use connection_task::{Checker, ConnectionTask, NewStreams};
-use keel::{Clock, Tasks};
+use keel::{Clock, Tasks, ThreadShare, WithinShare};
 use progress::Progress;
 use sender::Sender;
 use tls::ServingKeyError;
@@ -100,7 +100,7 @@ pub enum Error {
 }
 
 /// A verifier of client certificates that are signed by an authority of the bundle.
-fn verifier(authorities: &str) -> Result<Arc<tls::ClientVerifier>, Error> {
+pub(crate) fn verifier(authorities: &str) -> Result<Arc<tls::ClientVerifier>, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
     for authority in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
@@ -163,7 +163,7 @@ pub(crate) async fn serve(listener_state: ListenerState, listener: TcpListener) 
                     let share = thread_share(&shared.flow_control, &state);
                     let connection = connection(shared, stream, draining, checkers, state);
                     tokio::select! {
-                        () = InTurn::new(connection, share) => {}
+                        () = WithinShare::new(Box::pin(connection), share) => {}
                         () = evictable.evicted() => {
                             tracing::debug!("an unauthenticated connection was closed in favor of a newer one");
                         }
@@ -247,7 +247,7 @@ async fn connection(
             let share = thread_share(&flow_control, &state);
             let (flow_control, state) = (Arc::clone(&flow_control), Arc::clone(&state));
             let response = count_response(response, flow_control, state, progress);
-            in_own_task(InTurn::new(response, share))
+            in_own_task(WithinShare::new(Box::pin(response), share))
         });
         let connection = protocols(streams, timeouts)
             .serve_connection_with_upgrades(TokioIo::new(transport), service)

@@ -3,8 +3,10 @@
 mod authentication;
 mod authorization;
 mod authority_rotation;
+mod data_directory;
 mod error;
 mod follow_encryption;
+mod keys;
 mod serving_tls;
 pub mod bootstrap;
 pub mod signing_keys;
@@ -26,14 +28,12 @@ use crate::audit;
 use crate::audit::Auditor;
 use crate::auth::attempt_metrics::AttemptMetrics;
 use crate::auth::authentication::Authenticator;
-use crate::auth::authentication::service_account::TokenSigner;
 use crate::auth::authorization::masters;
 use crate::auth::impersonation::LastModes;
 use crate::auth::metrics::{ServiceAccountMetrics, TlsMetrics};
 use crate::cache::watch_cache::WatchCache;
 use crate::certificates;
 use crate::certificates::Authority;
-use crate::certificates::authority_files::{AuthorityFiles, Opened};
 use crate::chain::Chain;
 use crate::config::{Config, StoreConfig};
 use crate::encryption::{EncryptedStore, Encryption};
@@ -43,6 +43,7 @@ use crate::extensions::crd;
 use crate::flow_control::FlowControl;
 use crate::in_process::InProcessClient;
 use crate::in_process::handler::Handler;
+use crate::in_process::loopback;
 use crate::in_process::loopback::LoopbackClient;
 use crate::listen;
 use crate::listen::ListenerState;
@@ -59,6 +60,7 @@ use crate::storage::hooks::Hooks;
 use crate::storage::service_resolver::ResolvedServices;
 use bootstrap::{kubernetes_endpoints, legacy_token_tracking};
 use keel::{Entropy, Offload, Tasks, UncleanStop};
+use keys::Keys;
 use kinds::runtime_config::RuntimeConfig;
 use schema::PatternPool;
 use serving_tls::ServingTls;
@@ -83,13 +85,13 @@ pub struct Server {
 impl Server {
     /// Starts a plane and returns when it is ready.
     pub async fn start(config: Config) -> Result<Self, Error> {
-        Self::start_with(config, open_store, open_keys).await
+        Self::start_with(config, open_store, Keys::open).await
     }
 
     /// Starts a plane on a store that the caller has opened, instead of the one of `config`. The store
     /// is closed when the plane stops; certificates and keys are kept in memory.
     pub async fn start_on(config: Config, store: Arc<dyn Store>) -> Result<Self, Error> {
-        Self::start_with(config, |_, _| Ok(store), generate_keys).await
+        Self::start_with(config, |_, _| Ok(store), Keys::generate).await
     }
 
     /// The plane.
@@ -136,8 +138,7 @@ impl Server {
             plugins,
             builtin,
             service_allocator,
-            advertised: address
-                .and_then(|it| kubernetes_endpoints::advertised(config.advertise_address, it)),
+            addresses: Addresses::new(&config, address),
         };
         // Kept until the tasks have stopped, which make requests.
         let mut running = None;
@@ -198,10 +199,23 @@ impl Server {
         SigningKeys::new(Arc::clone(&self.chain.plane))
     }
 
-    /// An in-process client of a member of `system:masters`.
+    /// An in-process client of a member of `system:masters`, the user of [`admin`](Self::admin).
     pub fn in_process_client(&self) -> InProcessClient {
         let handler: Arc<dyn Handler> = Arc::<Chain>::clone(&self.chain);
         InProcessClient::new(handler, masters::member("sampan-admin"))
+    }
+
+    /// An in-process client for requests of the process itself. Its user may do everything, and is the
+    /// one of the server's own requests, so that nobody takes them for those of a person.
+    pub fn loopback_client(&self) -> InProcessClient {
+        let handler: Arc<dyn Handler> = Arc::<Chain>::clone(&self.chain);
+        InProcessClient::new(handler, loopback::user())
+    }
+
+    /// The root of the tasks of components in this process, such as controllers, which leave a thread
+    /// to users while any is active ([`keel::ThreadShare`]). They are not stopped with the server.
+    pub fn component_tasks(&self) -> Tasks {
+        Tasks::within(Arc::clone(&self.chain.plane.flow_control.component_threads))
     }
 
     /// Adds a check to `/healthz`, `/livez` and `/readyz`, or replaces the one with this name. It
@@ -293,14 +307,6 @@ const USED_SECRETS: usize = 64;
 /// The subdirectory of the store in the data directory.
 const STORE_DIRECTORY: &str = "store";
 
-/// The signing keys of a plane.
-struct Keys {
-    authority: Authority,
-    /// The files of the authority and their content; None if it is in memory only.
-    files: Option<(AuthorityFiles, String)>,
-    signer: TokenSigner,
-}
-
 /// A description of the process that has opened the data in `directory`, if there is one.
 pub fn data_holder(directory: &Path) -> Option<String> {
     Embedded::holder(&directory.join(STORE_DIRECTORY))
@@ -317,20 +323,6 @@ fn open_store(config: &Config, tasks: &Tasks) -> Result<Arc<dyn Store>, Error> {
     })
 }
 
-fn open_keys(config: &Config) -> Result<Keys, Error> {
-    let StoreConfig::Embedded(directory) = &config.store else { return generate_keys(config) };
-    let directory = directory.join("pki");
-    let files = AuthorityFiles::new(&directory);
-    let Opened { authority, content } = files.open(config.clock.now())?;
-    let signer = TokenSigner::open(&directory, config.service_accounts.clone())?;
-    Ok(Keys { authority, files: Some((files, content)), signer })
-}
-
-fn generate_keys(config: &Config) -> Result<Keys, Error> {
-    let signer = TokenSigner::new(config.service_accounts.clone())?;
-    Ok(Keys { authority: Authority::new(config.clock.now())?, files: None, signer })
-}
-
 /// The components of a plane, besides its configuration and keys.
 struct PlaneParts {
     store: Arc<EncryptedStore>,
@@ -340,7 +332,25 @@ struct PlaneParts {
     plugins: Plugins,
     builtin: Vec<Resource>,
     service_allocator: ServiceAllocator,
+    addresses: Addresses,
+}
+
+/// The addresses that a server names.
+struct Addresses {
+    /// The address for pods: of the endpoints of the service `kubernetes`.
     advertised: Option<SocketAddr>,
+    /// The address of the keys that verify tokens.
+    key_set: Option<SocketAddr>,
+}
+
+impl Addresses {
+    fn new(config: &Config, listening: Option<SocketAddr>) -> Self {
+        let configured = config.advertise_address;
+        let advertised = listening.and_then(|it| kubernetes_endpoints::advertised(configured, it));
+        // A server on loopback is not reached at another address.
+        let local = listening.filter(|it| it.ip().is_loopback() && configured.is_none());
+        Self { advertised, key_set: local.or(advertised) }
+    }
 }
 
 /// Creates a plane and its initial objects. It does not listen yet.
@@ -354,7 +364,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
         plugins,
         builtin,
         service_allocator,
-        advertised,
+        addresses,
     } = parts;
     let mut metrics = Registry::default();
     encryption.register_metrics(&mut metrics);
@@ -371,7 +381,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let flow_control = Arc::new(flow_control(config, &storage.tasks, &mut metrics));
     let (used_secrets, uses) = mpsc::channel(USED_SECRETS);
     let client_authorities = client_authorities(config, &authority)?;
-    let issuer_discovery = authentication::issuer_discovery(&signer, advertised);
+    let issuer_discovery = authentication::issuer_discovery(&signer, addresses.key_set);
     let remote = authentication::remote_authenticators(config, &signer, &storage, &mut metrics)?;
     let authenticator = Authenticator {
         tokens: config.tokens.clone(),
@@ -410,7 +420,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
             )),
             loopback,
             storage,
-            advertised,
+            advertised: addresses.advertised,
             health_checks: HealthChecks::default(),
             ready: AtomicBool::new(false),
         };
@@ -525,6 +535,7 @@ fn builtin_catalog(
 /// Starts the background tasks, and creates the objects that every plane has.
 async fn start_tasks(plane: &Arc<Plane>, config: &Config) -> Result<(), Error> {
     let (storage, client) = (&plane.storage, &plane.loopback);
+    data_directory::spawn(plane, &config.store);
     crd::start(storage, client.clone());
     if let Some((key, reason)) = bootstrap::undecryptable_namespace(storage).await {
         return Err(Error::Undecryptable { key, reason });

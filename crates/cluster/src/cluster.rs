@@ -9,7 +9,7 @@ use futures_util::TryStreamExt;
 use serde::de::IgnoredAny;
 use tokio::time::timeout;
 
-use crate::connect::connect;
+use crate::connect::{connect, loopback};
 use crate::server_functions::{serve_metrics, signers};
 use apiserver::auth::authorization::fixed_roles::FixedRoles;
 use apiserver::{Config, Server, server};
@@ -38,6 +38,9 @@ pub struct ClusterConfig {
     pub nodes: usize,
     /// The resources of each node.
     pub capacity: Capacity,
+    /// The time for which a simulated pod that is being deleted runs on, if its controller may give its
+    /// name to the next pod.
+    pub termination: Duration,
 }
 
 impl Default for ClusterConfig {
@@ -48,6 +51,7 @@ impl Default for ClusterConfig {
             controllers: Selection::all(),
             nodes: 1,
             capacity: Capacity::default(),
+            termination: Duration::ZERO,
         }
     }
 }
@@ -69,7 +73,15 @@ pub struct Cluster {
 impl Cluster {
     /// Starts the server and the components, and returns when they work.
     pub async fn start(config: ClusterConfig) -> Result<Self, server::Error> {
-        let ClusterConfig { server: mut config, controllers, nodes, capacity } = config;
+        let cluster = Self::start_server(config).await?;
+        cluster.wait_until_ready().await;
+        Ok(cluster)
+    }
+
+    /// Starts the server and the components, and returns when the server serves requests.
+    pub async fn start_server(config: ClusterConfig) -> Result<Self, server::Error> {
+        let ClusterConfig { server: mut config, controllers, nodes, capacity, termination } =
+            config;
         let metrics_api = MetricsApi::default();
         config.authorizers.insert(0, Arc::new(roles()).into());
         config.require_service_accounts |= controllers.includes("serviceaccount-controller");
@@ -93,12 +105,9 @@ impl Cluster {
             cluster.remove_former_nodes().await;
         }
         if nodes > 0 || !controllers.is_empty() {
-            cluster.start_nodes(nodes, capacity);
+            cluster.start_nodes(nodes, capacity, termination);
         }
         cluster.start_controllers(controllers);
-        if timeout(START_TIMEOUT, cluster.wait_until_ready()).await.is_err() {
-            tracing::warn!("the controllers have not read all objects yet");
-        }
         Ok(cluster)
     }
 
@@ -114,6 +123,7 @@ impl Cluster {
             signers: signers(&self.server),
             metrics_api: self.metrics_api.clone(),
             simulated_storage: self.node_count > 0,
+            tasks: self.server.component_tasks(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
         });
@@ -150,7 +160,7 @@ impl Cluster {
 
     /// Starts this number of simulated nodes, and simulates those that users create for KWOK, if none
     /// are simulated yet.
-    pub fn start_nodes(&mut self, count: usize, capacity: Capacity) {
+    pub fn start_nodes(&mut self, count: usize, capacity: Capacity, termination: Duration) {
         if self.nodes.is_some() {
             return;
         }
@@ -158,7 +168,9 @@ impl Cluster {
         self.nodes = Some(SimulatedNodes::start(&SimulatedNodesOptions {
             count,
             capacity,
+            termination,
             connect: connect(self.server.in_process_client()),
+            tasks: self.server.component_tasks(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
         }));
@@ -172,12 +184,23 @@ impl Cluster {
         }
     }
 
-    /// Waits until the controllers work, and pods can be created in the namespace `default`.
-    async fn wait_until_ready(&self) {
+    /// Waits until the controllers work, and pods can be created in the namespace `default`, but not
+    /// for long: the log says what does not work then.
+    pub async fn wait_until_ready(&self) {
+        if timeout(START_TIMEOUT, self.wait_for_components()).await.is_err() {
+            tracing::warn!("the controllers have not read all objects yet");
+        }
+    }
+
+    async fn wait_for_components(&self) {
         let Some(controllers) = &self.controllers else { return };
-        controllers.wait_until_ready().await;
+        if let Err(reasons) = controllers.wait_until_ready().await {
+            tracing::warn!(
+                "controllers that read these objects do not work until they can be listed: {reasons}"
+            );
+        }
         if controllers.selection().includes("serviceaccount-controller") {
-            let client = kube_client::Client::new(self.server.in_process_client(), "default");
+            let client = loopback(&self.server);
             if let Err(error) = wait_for_event(&client, DEFAULT_ACCOUNT).await {
                 tracing::warn!(%error, "cannot watch the default service account");
             }

@@ -8,8 +8,8 @@ use http::{Request, Response};
 use kube_client::client::Body;
 use tower_service::Service;
 
-use apiserver::InProcessClient;
 use apiserver::auth::authentication::User;
+use apiserver::{InProcessClient, Server};
 use runtime::{ApiService, Connect, Identity};
 
 /// Connects components, which act as their users.
@@ -19,6 +19,12 @@ pub fn connect(client: InProcessClient) -> Connect {
         let agent = HeaderValue::from_static(identity.program);
         ApiService::new(Component { client: client.for_user(user), agent }, "default")
     })
+}
+
+/// A client for requests of the process itself, which are those of no component and of no person.
+pub fn loopback(server: &Server) -> kube_client::Client {
+    let agent = HeaderValue::from_static("sampan");
+    kube_client::Client::new(Component { client: server.loopback_client(), agent }, "default")
 }
 
 /// An in-process client with a user agent.

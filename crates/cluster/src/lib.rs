@@ -24,6 +24,6 @@ mod connect;
 mod server_functions;
 
 pub use cluster::{Cluster, ClusterConfig, roles};
-pub use connect::connect;
+pub use connect::{connect, loopback};
 pub use controllers::{BadSelection, Selection};
 pub use server_functions::{serve_metrics, signers};

@@ -13,6 +13,7 @@ use controllers::{MetricsApi, Signers};
 pub fn signers(server: &Server) -> Signers {
     let (token_keys, certificate_keys) = (server.signing_keys(), server.signing_keys());
     Signers {
+        proxy_names: server.signing_keys().proxy_names(),
         token: Arc::new(move |subject: &TokenSubject| {
             let claims = LegacyClaims {
                 namespace: subject.namespace.clone(),

@@ -104,7 +104,10 @@ pub(crate) struct UnreadableRequest(String);
 /// The fields of a PKCS#10 request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ParsedRequest {
+    /// The last common name of the subject, which upstream uses.
     pub common_name: String,
+    /// The number of common names.
+    pub common_names: usize,
     pub organizations: Vec<String>,
     pub dns_names: usize,
     pub email_addresses: usize,
@@ -125,9 +128,9 @@ impl ParsedRequest {
         let (_, request) = X509CertificationRequest::from_der(&pem.contents).ok()?;
         let subject = &request.certification_request_info.subject;
         let mut parsed = Self::default();
-        // Upstream: the last of several common names counts.
         for name in subject.iter_common_name() {
             name.as_str().ok()?.clone_into(&mut parsed.common_name);
+            parsed.common_names += 1;
         }
         for organization in subject.iter_organization() {
             parsed.organizations.push(organization.as_str().ok()?.to_owned());

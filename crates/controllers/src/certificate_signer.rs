@@ -20,7 +20,7 @@ use crate::certificate_request::{
 };
 use crate::controller_context::ControllerContext;
 use crate::controller_table::{ControllerDescriptor, ControllerUser};
-use crate::signers::{ApprovedRequest, SignCertificate};
+use crate::signers::{ApprovedRequest, Signers};
 use crate::time;
 use keel::Clock;
 use machinery::PolicyRule;
@@ -57,7 +57,7 @@ struct State {
     client: Client,
     clock: Clock,
     requests: Lister<CertificateRequestView>,
-    sign: SignCertificate,
+    signers: Signers,
 }
 
 fn start(cx: &ControllerContext) {
@@ -65,7 +65,7 @@ fn start(cx: &ControllerContext) {
         client: cx.client.clone(),
         clock: cx.clock().clone(),
         requests: cx.manager.informer::<CertificateSigningRequest>().lister(),
-        sign: Arc::clone(&cx.options.signers.certificate),
+        signers: cx.options.signers.clone(),
     };
     let controller = Controller::for_::<CertificateSigningRequest>()
         .named(cx.name)
@@ -94,7 +94,8 @@ async fn reconcile(request: Request, cx: Arc<State>) -> Result<Action, Failure> 
             _ => return Ok(Action::Done),
         };
     let parsed = request.parse().map_err(Failure::permanent)?;
-    if let Err(message) = validate(&parsed, usages) {
+    let valid = cx.validate_name(&parsed).and_then(|()| validate(&parsed, usages));
+    if let Err(message) = valid {
         cx.fail(&request, message).await?;
         return Ok(Action::Done);
     }
@@ -103,7 +104,7 @@ async fn reconcile(request: Request, cx: Arc<State>) -> Result<Action, Failure> 
         usages: usages.clone(),
         lifetime: lifetime(request.spec.expiration_seconds),
     };
-    let certificate = (cx.sign)(&approved).map_err(Failure::transient)?;
+    let certificate = (cx.signers.certificate)(&approved).map_err(Failure::transient)?;
     let certificate = ByteString(certificate.into_bytes());
     cx.update(&request, &request.status.conditions, Some(&certificate)).await?;
     Ok(Action::Done)
@@ -116,6 +117,20 @@ fn lifetime(seconds: Option<u32>) -> Duration {
 }
 
 impl State {
+    fn validate_name(&self, parsed: &ParsedRequest) -> Result<(), String> {
+        let name = &parsed.common_name;
+        // Stricter than upstream: a server that reads another one than the last would see another user.
+        if parsed.common_names > 1 {
+            return Err("the subject has several common names".to_owned());
+        }
+        if self.signers.proxy_names.contains(name) {
+            return Err(format!(
+                "the common name {name:?} is reserved for the proxies of the plane"
+            ));
+        }
+        Ok(())
+    }
+
     async fn fail(&self, request: &CertificateRequestView, message: String) -> Result<(), Failure> {
         let mut conditions = request.status.conditions.clone();
         conditions.push(RequestCondition {

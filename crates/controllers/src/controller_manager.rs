@@ -10,7 +10,7 @@ use crate::controller_table::CONTROLLERS;
 use crate::metrics_api::MetricsApi;
 use crate::selection::Selection;
 use crate::signers::Signers;
-use keel::{Clock, Entropy, UncleanStop};
+use keel::{Clock, Entropy, Tasks, UncleanStop};
 use runtime::{BackgroundManager, Connect, Identity, Manager, ManagerOptions};
 
 /// The time limit for the controllers to stop.
@@ -43,6 +43,8 @@ pub struct ControllerManagerOptions {
     pub metrics_api: MetricsApi,
     /// Whether there is a default storage class, whose volumes are simulated as the nodes are.
     pub simulated_storage: bool,
+    /// The parent of the tasks.
+    pub tasks: Tasks,
     /// The plane's clock.
     pub clock: Clock,
     /// The plane's source of randomness.
@@ -70,11 +72,14 @@ impl ControllerManager {
         let shared_discovery = Arc::default();
         let add = |manager: &Manager| {
             for controller in CONTROLLERS.iter().filter(|it| options.selection.contains(it)) {
+                // If a kind cannot be listed, since a Secret cannot be decrypted for example, only the
+                // controllers that read it wait.
+                let manager = manager.independent();
                 let client = (options.connect)(&controller.identity());
                 (controller.start)(&ControllerContext {
                     name: controller.name,
                     client: manager.managed_client(client),
-                    manager: manager.clone(),
+                    manager,
                     reader: reader.client(),
                     options: Arc::clone(&options),
                     shared_discovery: Arc::clone(&shared_discovery),
@@ -83,7 +88,13 @@ impl ControllerManager {
             manager.check_reconciles(STUCK_AFTER);
         };
         let server = reader.clone();
-        let running = BackgroundManager::start("controllers", server, manager_options, add);
+        let running = BackgroundManager::start_within(
+            &options.tasks,
+            "controllers",
+            server,
+            manager_options,
+            add,
+        );
         Self { running, selection: options.selection.clone() }
     }
 
@@ -97,9 +108,12 @@ impl ControllerManager {
         &self.selection
     }
 
-    /// Waits until the caches are complete, and the controllers work.
-    pub async fn wait_until_ready(&self) {
+    /// Waits until the caches are complete, and the controllers work. If the objects of a kind cannot
+    /// be listed, returns the reason; the controllers that read them do not work yet.
+    pub async fn wait_until_ready(&self) -> Result<(), String> {
+        self.manager().wait_until_listed().await?;
         self.manager().wait_until_ready().await;
+        Ok(())
     }
 
     /// Stops the controllers, each after its present reconcile.

@@ -82,6 +82,7 @@ fn start(cx: &ControllerContext) {
         .named(cx.name)
         .owns::<Job>()
         .workers(WORKERS)
+        .workers_per_namespace(WORKERS - 1)
         .reconcile(reconcile, context);
     cx.manager.add(controller);
 }

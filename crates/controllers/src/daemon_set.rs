@@ -24,7 +24,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use serde_json::Value;
 
 use crate::adoption::{self, Claimer};
 use crate::api_requests;
@@ -119,13 +118,13 @@ fn all_sets(sets: &Arc<Indexer>) -> Mapper {
     Mapper::custom(move |_| sets.list().iter().map(|set| set.key().clone()).collect())
 }
 
-/// Accepts changes of labels and taints, but not the frequent ones of a node's status.
 /// Rejects the creation of a revision that a set controls. Upstream: `addHistory`, so that a revision
 /// which somebody else creates is not merged with an equal one at once.
 fn is_not_created() -> Predicate {
     Predicate::custom(|event| !matches!(event, ObjectEvent::Added { .. }))
 }
 
+/// Accepts changes of labels and taints, but not the frequent ones of a node's status.
 fn eligibility_changed() -> Predicate {
     Predicate::custom(|event| match event {
         ObjectEvent::Updated { old, new } => {
@@ -234,12 +233,12 @@ impl Reconcile<'_> {
         let nodes = &plan.create_on[..plan.create_on.len().min(BURST)];
         let (metadata, spec) = placement::pod_template(self.set, self.hash);
         let create = async |at: usize| -> Result<String, kube_client::Error> {
-            let spec: Value = placement::on_node(&spec, &nodes[at]);
+            let spec = placement::on_node(&spec, &nodes[at]);
             let prefix = format!("{}-", self.set.metadata.name);
             let pod = NewPod::new(&metadata, self.owner, "", prefix, &spec);
             self.cx.pod_control.create(self.owner, &pod).await
         };
-        let created = slow_start::run(nodes.len(), create).await;
+        let created = slow_start::run(nodes.len(), spec.size(), create).await;
         let to_delete = plan.delete.iter().take(BURST).map(|pod| &pod.metadata);
         let deleted = self.cx.pod_control.delete_all(self.owner, to_delete).await;
         // The cache shows what was created and deleted.

@@ -89,6 +89,7 @@ fn start(cx: &ControllerContext) {
             matches!(event, runtime::informer::ObjectEvent::Deleted { .. })
         }))
         .workers(WORKERS)
+        .workers_per_namespace(WORKERS - 1)
         .reconcile(reconcile, context);
     cx.manager.add(controller);
 }

@@ -118,6 +118,7 @@ fn start(cx: &ControllerContext) {
         }))
         .when(Predicate::custom(move |event| is_relevant(&known, event)))
         .workers(WORKERS)
+        .workers_per_namespace(WORKERS - 1)
         .reconcile(reconcile, disruption);
     cx.manager.add(controller);
     stale_condition::start(cx);

@@ -152,6 +152,7 @@ fn start(cx: &ControllerContext) {
         .watches::<Node>(Mapper::custom(move |node| waiting.take(node.name())))
         .when(is_added)
         .workers(WORKERS)
+        .workers_per_namespace(WORKERS - 1)
         .back_off(RateLimits { backoff_base: BACKOFF, ..RateLimits::default() })
         .reconcile(reconcile, state);
     cx.manager.add(controller);

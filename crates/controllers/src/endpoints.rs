@@ -104,6 +104,7 @@ fn start(cx: &ControllerContext) {
         .watches::<Endpoints>(Mapper::itself())
         .when(Predicate::custom(is_deleted_or_leftover))
         .workers(WORKERS)
+        .workers_per_namespace(WORKERS - 1)
         .reconcile(reconcile, state);
     cx.manager.add(controller);
 }

@@ -39,7 +39,7 @@ use crate::controller_context::ControllerContext;
 use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::exposition::{append_head, append_sample};
 use crate::resource_discovery::ResourceDiscovery;
-use graph::{Effects, Graph, InvalidReference, ResourceId, Work};
+use graph::{Effects, Graph, InvalidReference, QueuedWork, ResourceId, Work};
 use machinery::PolicyRule;
 use monitors::Monitors;
 use runtime::informer::WorkQueue;
@@ -75,9 +75,10 @@ struct GarbageCollector {
     recorder: Recorder,
     graph: Mutex<Graph>,
     /// One key for each object that needs work, so its length is bounded by the number of objects.
-    queue: WorkQueue<Work>,
+    /// The namespaces take turns.
+    queue: WorkQueue<QueuedWork>,
     /// The same, for objects with many owners.
-    many_owners_queue: WorkQueue<Work>,
+    many_owners_queue: WorkQueue<QueuedWork>,
     /// The work that waits for a kind that is not served, or for the first list of a resource.
     parked: Mutex<Parked>,
     /// The resources that do not support strategic merge patches.
@@ -100,13 +101,15 @@ struct Parked {
 fn start(cx: &ControllerContext) {
     let limits =
         RateLimits { interval: Duration::from_millis(1), burst: 1000, ..RateLimits::default() };
+    let queue =
+        |name: &str| cx.manager.queue_with_groups(name, limits.clone(), QueuedWork::namespace);
     let collector = Arc::new(GarbageCollector {
         client: cx.client.clone(),
         discovery: cx.discovery(),
         recorder: cx.recorder(),
         graph: Mutex::default(),
-        queue: cx.manager.queue(cx.name, limits.clone()),
-        many_owners_queue: cx.manager.queue(&format!("{}-many-owners", cx.name), limits),
+        queue: queue(cx.name),
+        many_owners_queue: queue(&format!("{}-many-owners", cx.name)),
         parked: Mutex::default(),
         merged_only: Mutex::default(),
         is_synced: watch::Sender::new(false),
@@ -139,18 +142,18 @@ fn start(cx: &ControllerContext) {
 }
 
 impl GarbageCollector {
-    fn queue_of_worker(&self, number: usize) -> &WorkQueue<Work> {
+    fn queue_of_worker(&self, number: usize) -> &WorkQueue<QueuedWork> {
         if number < WORKERS { &self.queue } else { &self.many_owners_queue }
     }
 
     /// A worker.
-    async fn work(&self, manager: Manager, queue: &WorkQueue<Work>) {
+    async fn work(&self, manager: Manager, queue: &WorkQueue<QueuedWork>) {
         manager.wait_until_ready().await;
         // Only at the start: later, a resource that is new and cannot be listed must not stop the
         // others. An error means that the collector was dropped.
         let _ = self.is_synced.subscribe().wait_for(|is_synced| *is_synced).await;
         while let Some(job) = queue.get().await {
-            let work = *job.key();
+            let work = job.key().work;
             let round = self.lock_parked().rounds;
             match self.perform(work).await {
                 Outcome::Done => job.end(JobOutcome::Success),
@@ -212,7 +215,7 @@ impl GarbageCollector {
         for work in work {
             let has_many_owners = graph.has_many_owners(work);
             let queue = if has_many_owners { &self.many_owners_queue } else { &self.queue };
-            queue.add(work);
+            queue.add(graph.queued(work));
         }
     }
 

@@ -116,6 +116,7 @@ fn start(cx: &ControllerContext) {
         .when(adoption::may_be_adopted(jobs.indexer()))
         .watches::<Pod>(tracked_orphans())
         .workers(WORKERS)
+        .workers_per_namespace(WORKERS - 1)
         .reconcile(reconcile, context);
     cx.manager.add(controller);
 }
@@ -151,11 +152,10 @@ fn tracked_orphans() -> Mapper {
 async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
     let job = cx.jobs.shared_key(&request)?;
     cx.release_finalizers(&request, job.as_deref()).await?;
-    let Some(job) = job else { return Ok(Action::Done) };
-    if job.status.is_finished() {
-        cx.failures.remove(&job.metadata.uid);
+    let Some(job) = job.filter(|job| !job.status.is_finished()) else {
+        cx.failures.remove(&request);
         return Ok(Action::Done);
-    }
+    };
     if job.is_managed_externally() {
         return Ok(Action::Done);
     }
@@ -212,7 +212,7 @@ impl Context {
         if status.start_time.is_none() && !job.is_suspended() {
             status.start_time = Some(time::now(&self.clock));
         }
-        let series = self.failures.get(&job.metadata.uid);
+        let series = self.failures.get(&job.metadata);
         let mut evaluation = Evaluation::of(job, &status, pods, series, &self.clock);
         let mut counts = PodCounts::of(&evaluation.pods);
         if evaluation.end.is_some() {

@@ -68,6 +68,7 @@ mod int_or_string;
 mod selector_index;
 mod controller_history;
 mod stateful_set;
+mod raw_fields;
 mod daemon_set;
 mod certificate_request;
 mod certificate_approver;

@@ -13,14 +13,16 @@
 //! the `APIService` when there is none: at once when it starts, and some seconds after a user has
 //! deleted it. So a user's own `APIService` replaces it for as long as that exists.
 //!
-//! Reads pods and nodes. Writes that `APIService`. See [`usage`] for the numbers.
+//! Reads pods and nodes. Writes that `APIService`, and the role with which people may read metrics.
+//! See [`usage`] for the numbers.
 
 mod openapi;
 mod table;
 pub(crate) mod usage;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,6 +30,8 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request as HttpRequest, Response};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use percent_encoding::percent_decode_str;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -45,9 +49,17 @@ pub(crate) const CONTROLLER: ControllerDescriptor = ControllerDescriptor {
     name: "resource-metrics-controller",
     aliases: &[],
     user: ControllerUser::ServiceAccount("resource-metrics-controller"),
-    rules: &[PolicyRule::new(&["apiregistration.k8s.io"], &["apiservices"], &["create"])],
+    rules: &[
+        PolicyRule::new(&["apiregistration.k8s.io"], &["apiservices"], &["create"]),
+        // The right to grant what the controller itself may not do. The name of an object that is
+        // created is not part of the check, so the rule cannot name the role.
+        PolicyRule::new(&["rbac.authorization.k8s.io"], &["clusterroles"], &["create", "escalate"]),
+    ],
     start,
 };
+
+/// The name of the role with which people may read metrics.
+const READER_ROLE: &str = "system:aggregated-metrics-reader";
 
 /// The name of the `APIService`.
 const API_SERVICE: &str = "v1beta1.metrics.k8s.io";
@@ -58,7 +70,10 @@ const ROOT: &str = "/apis/metrics.k8s.io/v1beta1";
 /// See the [module documentation](self). Clones are the same API; it answers 503 until the
 /// controller has started.
 #[derive(Clone, Default)]
-pub struct MetricsApi(Arc<OnceLock<UsageSource>>);
+pub struct MetricsApi {
+    /// That of the controller that was started last.
+    source: Arc<Mutex<Option<Arc<UsageSource>>>>,
+}
 
 impl MetricsApi {
     /// The namespace and the name of the service, for the API server.
@@ -77,7 +92,8 @@ impl MetricsApi {
             openapi::PATH => return json_response(200, &openapi::document()),
             _ => {}
         }
-        let Some(source) = self.0.get() else {
+        let source = self.lock().clone();
+        let Some(source) = source else {
             return failure(503, "ServiceUnavailable", "the metrics are not available yet");
         };
         let below = path.strip_prefix(ROOT).map(|path| path.trim_start_matches('/'));
@@ -87,7 +103,7 @@ impl MetricsApi {
             Ok(selector) => selector,
             Err(message) => return failure(400, "BadRequest", &message),
         };
-        let found = source.offloaded(async { find(source, &segments, &selector) }).await;
+        let found = source.offloaded(async { find(&source, &segments, &selector) }).await;
         let found = match found {
             Ok(found) => found,
             Err(message) => return failure(404, "NotFound", &message),
@@ -97,6 +113,10 @@ impl MetricsApi {
             return json_response(200, &table::table(&found));
         }
         json_response(200, &found)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<UsageSource>>> {
+        self.source.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -137,24 +157,7 @@ fn list(kind: &str, items: Vec<Value>) -> Value {
 fn parameter(query: &str, name: &str) -> String {
     let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let value = pairs.find(|(key, _)| *key == name).map_or("", |(_, value)| value);
-    let mut decoded = Vec::with_capacity(value.len());
-    let mut bytes = value.bytes();
-    while let Some(byte) = bytes.next() {
-        let digits = || -> Option<u8> {
-            let mut ahead = bytes.clone();
-            let text = [ahead.next()?, ahead.next()?];
-            u8::from_str_radix(std::str::from_utf8(&text).ok()?, 16).ok()
-        };
-        match byte {
-            b'+' => decoded.push(b' '),
-            b'%' if let Some(byte) = digits() => {
-                decoded.push(byte);
-                bytes.nth(1);
-            }
-            byte => decoded.push(byte),
-        }
-    }
-    String::from_utf8_lossy(&decoded).into_owned()
+    percent_decode_str(&value.replace('+', " ")).decode_utf8_lossy().into_owned()
 }
 
 fn json_response(code: u16, body: &Value) -> Response<Bytes> {
@@ -176,7 +179,7 @@ fn failure(code: u16, reason: &str, message: &str) -> Response<Bytes> {
 /// The time after the deletion of the `APIService`, in which a user may create another one.
 const RESTORE_DELAY: Duration = Duration::from_secs(5);
 
-/// Creates the `APIService`.
+/// Creates the `APIService`, and the role with which `view`, `edit` and `admin` include its reads.
 struct Registration {
     client: Client,
     api_services: Lister<Value>,
@@ -211,8 +214,7 @@ fn start(cx: &ControllerContext) {
         nodes: cx.manager.informer::<Node>().lister(),
         offload: Offload::for_half_of_the_processors(),
     };
-    // It is set already if the controllers of one plane were started twice.
-    let _ = cx.options.metrics_api.0.set(source);
+    *cx.options.metrics_api.lock() = Some(Arc::new(source));
     let registration = Registration {
         client: cx.client.clone(),
         api_services: cx.manager.informer::<APIService>().lister(),
@@ -235,6 +237,8 @@ fn start(cx: &ControllerContext) {
 }
 
 async fn register(request: Request, cx: Arc<Registration>) -> Result<Action, Failure> {
+    // Also beside an `APIService` of the user, or of an earlier version.
+    create(&cx.client, "/apis/rbac.authorization.k8s.io/v1/clusterroles", &reader_role()).await?;
     if cx.api_services.indexer().get(&request).is_some() {
         cx.registered();
         return Ok(Action::Done);
@@ -255,14 +259,33 @@ async fn register(request: Request, cx: Arc<Registration>) -> Result<Action, Fai
             "insecureSkipTLSVerify": true,
         },
     });
-    let path = "/apis/apiregistration.k8s.io/v1/apiservices";
-    match api_requests::create::<Value>(&cx.client, path, &object).await {
-        Err(error) if !api_requests::has_code(&error, 409) => Err(error.into()),
-        _ => {
-            cx.registered();
-            Ok(Action::Done)
-        }
+    create(&cx.client, "/apis/apiregistration.k8s.io/v1/apiservices", &object).await?;
+    cx.registered();
+    Ok(Action::Done)
+}
+
+/// Creates an object, unless it exists.
+async fn create(client: &Client, path: &str, object: &Value) -> api_requests::Result<()> {
+    match api_requests::create::<IgnoredAny>(client, path, object).await {
+        Err(error) if !api_requests::has_code(&error, 409) => Err(error),
+        _ => Ok(()),
     }
+}
+
+/// The role that the manifest of metrics-server has.
+fn reader_role() -> Value {
+    let aggregated = ["view", "edit", "admin"]
+        .map(|role| (format!("rbac.authorization.k8s.io/aggregate-to-{role}"), "true"));
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {
+            "name": READER_ROLE, "labels": BTreeMap::from(aggregated),
+        },
+        "rules": [{
+            "apiGroups": ["metrics.k8s.io"], "resources": ["pods", "nodes"],
+            "verbs": ["get", "list", "watch"],
+        }],
+    })
 }
 
 #[cfg(test)]

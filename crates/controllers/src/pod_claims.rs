@@ -1,5 +1,7 @@
 //! The claims that pods use: an index of pods, and the part of pods that names them.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::Pod;
 use serde::Deserialize;
 use serde_json::Value;
@@ -7,8 +9,8 @@ use serde_json::Value;
 use crate::api_requests;
 use crate::controller_context::ControllerContext;
 use crate::metadata::Metadata;
-use runtime::Client;
-use runtime::informer::{Item, SharedInformer};
+use runtime::informer::Item;
+use runtime::{Client, Lister};
 
 /// The index of pods by the `namespace/name` of the claims that they use.
 const POD_CLAIM_INDEX: &str = "claim";
@@ -86,21 +88,21 @@ impl ClaimingPod {
     }
 }
 
-/// The informer of pods with the index of their claims.
-pub(crate) struct PodClaims(SharedInformer);
+/// The pods with the index of their claims.
+pub(crate) struct PodClaims(Lister<ClaimingPod>);
 
 impl PodClaims {
     /// Adds the index.
     pub(crate) fn new(cx: &ControllerContext) -> Self {
         let pods = cx.manager.informer::<Pod>();
         pods.indexer().add_index(POD_CLAIM_INDEX, claim_keys);
-        Self(pods)
+        Self(pods.lister())
     }
 
     /// The pods that use a claim. A pod that cannot be decoded is not in the index, either.
-    pub(crate) fn pods_of(&self, namespace: &str, claim: &str) -> Vec<ClaimingPod> {
-        let found = self.0.indexer().by_index(POD_CLAIM_INDEX, &format!("{namespace}/{claim}"));
-        found.unwrap_or_default().iter().filter_map(|item| item.decode().ok()).collect()
+    pub(crate) fn pods_of(&self, namespace: &str, claim: &str) -> Vec<Arc<ClaimingPod>> {
+        let found = self.0.shared_by_index(POD_CLAIM_INDEX, &format!("{namespace}/{claim}"));
+        found.expect("the index is added with the lister").objects
     }
 }
 

@@ -158,22 +158,25 @@ impl PodControl {
     pub(crate) async fn create_all(
         &self,
         owner: &PodOwner<'_>,
-        pod: &(impl Serialize + Sync),
+        template: &PodTemplate,
         count: usize,
     ) -> Result<(), kube_client::Error> {
-        self.create_each(owner, count, |_| pod).await.1.map_or(Ok(()), Err)
+        let (pod, size) = (template.pod(owner), template.spec.get().len());
+        self.create_each(owner, count, size, |_| &pod).await.1.map_or(Ok(()), Err)
     }
 
-    /// Creates the pods `make(0)` to `make(count - 1)` in [growing batches](slow_start). Returns the
-    /// number of created pods, and the error that ended the creation.
+    /// Creates the pods `make(0)` to `make(count - 1)`, each of about `size` bytes, in
+    /// [growing batches](slow_start). Returns the number of created pods, and the error that ended the
+    /// creation.
     pub(crate) async fn create_each<P: Serialize>(
         &self,
         owner: &PodOwner<'_>,
         count: usize,
+        size: usize,
         make: impl Fn(usize) -> P,
     ) -> (usize, Option<kube_client::Error>) {
         let created = AtomicUsize::new(0);
-        let result = slow_start::run(count, |number| {
+        let result = slow_start::run(count, size, |number| {
             let (pod, created) = (make(number), &created);
             async move {
                 self.create(owner, &pod).await?;

@@ -2,13 +2,16 @@
 //! `kubernetes.io/pvc-protection` until no scheduled pod uses it.
 //!
 //! Reads claims and the pods that use them, and lists the pods of the namespace before it removes the
-//! finalizer. Writes the finalizers of claims.
+//! finalizer: once for all claims of the namespace that are being deleted. Writes the finalizers of
+//! claims.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use serde::Deserialize;
 
+use crate::api_requests;
 use crate::controller_context::ControllerContext;
 use crate::controller_table::{ControllerDescriptor, ControllerUser};
 use crate::metadata::Metadata;
@@ -61,23 +64,67 @@ fn start(cx: &ControllerContext) {
 }
 
 async fn reconcile(request: Request, cx: Arc<Protection>) -> Result<Action, Failure> {
-    let Some(claim) = cx.claims.get_key(&request)? else { return Ok(Action::Done) };
-    let metadata = &claim.metadata;
-    // The cache may not show a pod yet that was bound before the claim was deleted, and without its
-    // claim that pod loses its data.
-    let is_used = async {
-        let uses = |pod: &ClaimingPod| uses(pod, metadata);
-        let cached = cx.pods.pods_of(request.namespace(), request.name());
-        Ok(cached.iter().any(uses)
-            || pod_claims::read_pods(&cx.client, request.namespace()).await?.iter().any(uses))
-    };
-    let path = format!(
-        "/api/v1/namespaces/{}/persistentvolumeclaims/{}",
-        request.namespace(),
-        request.name()
-    );
-    protect(&cx.client, &path, metadata, FINALIZER, is_used).await?;
+    let Some(claim) = cx.claims.shared_key(&request)? else { return Ok(Action::Done) };
+    if claim.metadata.is_deleting() {
+        cx.release_claims(&claim, request.namespace()).await?;
+    } else {
+        cx.protect(&claim.metadata, async { Ok(true) }).await?;
+    }
     Ok(Action::Done)
+}
+
+impl Protection {
+    /// Removes the finalizer from a claim that is being deleted and not used, and from the other such
+    /// claims of its namespace.
+    async fn release_claims(&self, claim: &Protected, namespace: &str) -> Result<(), Failure> {
+        if !claim.is_protected() || self.is_used_in_cache(claim) {
+            return Ok(());
+        }
+        let all = self.claims.list_namespace(namespace).objects;
+        let deleted: Vec<_> = all.into_iter().filter(Protected::is_deleted_and_protected).collect();
+        // The cache may not show a pod yet that was bound before the claim was deleted, and without its
+        // claim that pod loses its data.
+        let pods = pod_claims::read_pods(&self.client, namespace).await?;
+        let mut used = HashMap::<String, Vec<&ClaimingPod>>::new();
+        for pod in &pods {
+            for name in pod.spec.volumes.iter().filter_map(|volume| pod.claim_name(volume)) {
+                used.entry(name).or_default().push(pod);
+            }
+        }
+        for claim in deleted {
+            let pods = used.get(&claim.metadata.name).map_or(&[][..], Vec::as_slice);
+            let is_used = pods.iter().any(|pod| uses(pod, &claim.metadata));
+            if !is_used && !self.is_used_in_cache(&claim) {
+                self.protect(&claim.metadata, async { Ok(false) }).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_used_in_cache(&self, claim: &Protected) -> bool {
+        let Metadata { namespace, name, .. } = &claim.metadata;
+        self.pods.pods_of(namespace, name).iter().any(|pod| uses(pod, &claim.metadata))
+    }
+
+    async fn protect(
+        &self,
+        metadata: &Metadata,
+        is_used: impl Future<Output = api_requests::Result<bool>>,
+    ) -> api_requests::Result<()> {
+        let (namespace, name) = (&metadata.namespace, &metadata.name);
+        let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}");
+        protect(&self.client, &path, metadata, FINALIZER, is_used).await
+    }
+}
+
+impl Protected {
+    fn is_protected(&self) -> bool {
+        self.metadata.finalizers.iter().any(|it| it == FINALIZER)
+    }
+
+    fn is_deleted_and_protected(&self) -> bool {
+        self.metadata.is_deleting() && self.is_protected()
+    }
 }
 
 /// Whether a pod uses the claim. A pod that is not scheduled does not: it will not start with a claim

@@ -136,6 +136,7 @@ where
         .watches::<Pod>(adoption::adopters_by(sets.indexer(), view::read_selector))
         .when(adoption::may_be_adopted(sets.indexer()))
         .workers(WORKERS)
+        .workers_per_namespace(WORKERS - 1)
         .reconcile(reconcile, context);
     cx.manager.add(controller);
 }
@@ -223,8 +224,7 @@ impl Context {
         let active: Vec<&Arc<PodView>> = pods.iter().filter(|pod| pod.is_active()).collect();
         if active.len() < wanted {
             let missing = (wanted - active.len()).min(BURST);
-            let pod = set.spec.template.pod(owner);
-            return self.pod_control.create_all(owner, &pod, missing).await;
+            return self.pod_control.create_all(owner, &set.spec.template, missing).await;
         }
         let surplus = (active.len() - wanted).min(BURST);
         let to_delete = deletion_order::choose(active, related, surplus, &self.clock);

@@ -33,6 +33,7 @@ mod score;
 mod preemption;
 mod decision;
 mod active_pods;
+mod unschedulable_pods;
 mod queue;
 mod requeue;
 mod metrics;

@@ -45,6 +45,9 @@ pub struct Signers {
     pub token: SignToken,
     /// Signs certificates of clients and of kubelets.
     pub certificate: SignCertificate,
+    /// The common names with which the plane's authority certifies proxies. They may name any user to
+    /// extension API servers, so no request gets a certificate with one of them.
+    pub proxy_names: Vec<String>,
 }
 
 impl fmt::Debug for Signers {

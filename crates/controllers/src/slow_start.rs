@@ -11,18 +11,23 @@ use futures_util::stream::{self, StreamExt};
 /// share the 200 concurrent writes of a server.
 pub(crate) const MAX_CONCURRENT: usize = 16;
 
+/// The size of the concurrent requests of one reconcile, unless a single one is larger. Objects take up
+/// to thirty times their size in memory while a server reads them.
+const MAX_CONCURRENT_BYTES: usize = 1 << 20;
+
 /// Runs `request` with each number below `count`. Stops after the batch of the first error, which is
-/// returned.
-pub(crate) async fn run<R, F, T, E>(count: usize, request: R) -> Result<(), E>
+/// returned. `size` is about that of a request in bytes: fewer large ones run at the same time.
+pub(crate) async fn run<R, F, T, E>(count: usize, size: usize, request: R) -> Result<(), E>
 where
     R: Fn(usize) -> F,
     F: Future<Output = Result<T, E>>,
 {
+    let concurrent = (MAX_CONCURRENT_BYTES / size.max(1)).clamp(1, MAX_CONCURRENT);
     let (mut done, mut batch) = (0, 1);
     while done < count {
-        let size = batch.min(count - done);
+        let length = batch.min(count - done);
         let mut results =
-            stream::iter(done..done + size).map(&request).buffer_unordered(MAX_CONCURRENT);
+            stream::iter(done..done + length).map(&request).buffer_unordered(concurrent);
         let mut failed = None;
         while let Some(result) = results.next().await {
             failed = failed.or(result.err());
@@ -30,7 +35,7 @@ where
         if let Some(error) = failed {
             return Err(error);
         }
-        done += size;
+        done += length;
         batch *= 2;
     }
     Ok(())
@@ -38,7 +43,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
 
     use super::*;
 
@@ -49,7 +54,23 @@ mod tests {
             seen.borrow_mut().push(number);
             async move { if number == 4 { Err("refused") } else { Ok(()) } }
         };
-        assert_eq!(run(100, request).await, Err("refused"));
+        assert_eq!(run(100, 1, request).await, Err("refused"));
         assert_eq!(*seen.borrow(), [0, 1, 2, 3, 4, 5, 6]);
+    }
+
+    #[tokio::test]
+    async fn fewer_large_requests_run_at_the_same_time() {
+        for (size, expected) in [(0, 16), (1 << 18, 4), (1 << 30, 1)] {
+            let (running, most) = (Cell::new(0), Cell::new(0));
+            let request = async |_| {
+                running.set(running.get() + 1);
+                most.set(most.get().max(running.get()));
+                tokio::task::yield_now().await;
+                running.set(running.get() - 1);
+                Ok::<(), ()>(())
+            };
+            run(100, size, request).await.unwrap();
+            assert_eq!(most.get(), expected, "{size}");
+        }
     }
 }

@@ -96,6 +96,7 @@ fn start(cx: &ControllerContext) {
         .when(adoption::may_be_adopted(sets.indexer()))
         .watches::<PersistentVolumeClaim>(users_of_claim(sets.indexer()))
         .workers(WORKERS)
+        .workers_per_namespace(WORKERS - 1)
         .reconcile(reconcile, context);
     cx.manager.add(controller);
 }

@@ -61,7 +61,7 @@ pub type IndexFunction = Box<dyn Fn(&Item) -> Vec<String> + Send + Sync>;
 /// assert_eq!(missing, NoSuchIndex("node".to_owned()));
 /// ```
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no index {0:?}")]
+#[error("there is no index {0:?}: add it to the indexer of this informer (`add_typed_index`)")]
 pub struct NoSuchIndex(pub String);
 
 /// See the [module documentation](self).
@@ -108,6 +108,26 @@ impl Indexer {
         let mut functions = IndexFunctions::clone(&store.functions);
         functions.insert(name.to_owned(), Arc::new(values_of));
         store.functions = Arc::new(functions);
+    }
+
+    /// Adds an index of all objects unless there is one with this name.
+    ///
+    /// ```
+    /// # use informer::Indexer;
+    /// let indexer = Indexer::new();
+    /// indexer.ensure_index("name", |item| vec![item.name().to_owned()]);
+    /// indexer.ensure_index("name", |_| unreachable!("the first one stays"));
+    /// assert!(indexer.by_index("name", "a").is_ok());
+    /// ```
+    pub fn ensure_index(
+        &self,
+        name: &str,
+        values_of: impl Fn(&Item) -> Vec<String> + Send + Sync + 'static,
+    ) {
+        // Two callers at once may both add it, which changes nothing for readers.
+        if !self.read().indices.contains_key(name) {
+            self.add_index(name, values_of);
+        }
     }
 
     /// Adds an index of objects of a Rust type. An object that does not decode is logged as a warning,

@@ -248,6 +248,7 @@ impl<T: ReflectorItem> Reflector<T> {
         self.status.send_modify(|status| {
             status.failures += 1;
             status.failing_since.get_or_insert_with(|| self.clock.now());
+            status.is_absent = error.status().is_some_and(|status| status.code == 404);
             status.last_error = match error {
                 // A server ends the watches of a CRD that is changed.
                 ListWatchError::ClosedEarly if is_first => None,

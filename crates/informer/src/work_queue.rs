@@ -1,6 +1,7 @@
 //! [`WorkQueue`]: the keys of objects to be processed by workers.
 //!
-//! - Fair: keys of one priority are handed out in the order in which they were added.
+//! - Fair: keys of one priority are handed out in the order in which they were added; if they belong
+//!   to groups, such as namespaces, the groups take turns ([`WorkQueue::with_groups`]).
 //! - Stingy: a key that was added several times before a worker got it is handed out once.
 //! - A key is never processed by two workers at once; if it is added meanwhile, it is handed out
 //!   again afterwards.
@@ -123,8 +124,19 @@ struct QueueState<K> {
 impl<K: Clone + Eq + Hash> WorkQueue<K> {
     /// An empty queue.
     pub fn new(options: &QueueOptions, clock: &Clock, entropy: &Entropy) -> Self {
+        Self::with_groups(options, clock, entropy, |_| "")
+    }
+
+    /// An empty queue in which the groups of keys take turns: many keys of one group delay each key
+    /// of another group by one key.
+    pub fn with_groups(
+        options: &QueueOptions,
+        clock: &Clock,
+        entropy: &Entropy,
+        group_of: fn(&K) -> &str,
+    ) -> Self {
         Self(Arc::new(QueueState {
-            state: Mutex::new(State::new(options, clock, entropy)),
+            state: Mutex::new(State::new(options, clock, entropy, group_of)),
             changed: Notify::new(),
             finished: Notify::new(),
             clock: clock.clone(),

@@ -10,10 +10,24 @@ pub fn causes<'a>(
     successors(Some(error), |&error| error.source())
 }
 
-/// The message of an error and those of its causes, in one line.
+/// The message of an error and those of its causes, in one line. A cause that the message before it
+/// ends with is not repeated.
 pub fn message_with_causes(error: &(dyn Error + 'static)) -> String {
-    let messages: Vec<String> = causes(error).map(ToString::to_string).collect();
-    messages.join(": ")
+    let mut message = String::new();
+    for cause in causes(error) {
+        push_cause(&mut message, &cause.to_string());
+    }
+    message
+}
+
+/// Appends the message of a cause to those before it, unless they end with it.
+pub fn push_cause(message: &mut String, cause: &str) {
+    if message.is_empty() {
+        message.push_str(cause);
+    } else if !message.ends_with(cause) {
+        message.push_str(": ");
+        message.push_str(cause);
+    }
 }
 
 #[cfg(test)]
@@ -45,5 +59,12 @@ mod tests {
         assert_eq!(message_with_causes(&error), "cannot list: no answer: connection refused");
         assert_eq!(causes(&error).last().unwrap().to_string(), "connection refused");
         assert_eq!(message_with_causes(&Failure("alone", None)), "alone");
+    }
+
+    #[test]
+    fn a_cause_that_is_in_the_message_already_is_not_repeated() {
+        let refused = Failure("connection refused", None);
+        let error = Failure("no answer: connection refused", Some(Box::new(refused)));
+        assert_eq!(message_with_causes(&error), "no answer: connection refused");
     }
 }

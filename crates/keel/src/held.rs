@@ -16,7 +16,7 @@ thread_local! {
 /// See the [module documentation](self).
 pub trait Held {
     /// Gives it back. What follows in the same poll runs without it.
-    fn release(&self);
+    fn release(self: Arc<Self>);
 }
 
 /// Runs `poll`, and releases `held` if it calls [`blocking_io`].
@@ -53,7 +53,7 @@ mod tests {
     struct Releases(AtomicUsize);
 
     impl Held for Releases {
-        fn release(&self) {
+        fn release(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }

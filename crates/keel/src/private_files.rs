@@ -46,6 +46,24 @@ pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     sync_parent_directory(path)
 }
 
+/// Removes the files of a directory that [`write_private`] began and did not complete. No other process
+/// may write there meanwhile. A directory that does not exist has none.
+pub fn remove_interrupted_writes(directory: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.as_encoded_bytes();
+        if name.starts_with(b".") && name.ends_with(b".new") {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Syncs the directory of a file, so that the file's name survives a crash.
 pub fn sync_parent_directory(file: &Path) -> io::Result<()> {
     match file.parent() {
@@ -105,6 +123,18 @@ mod tests {
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn what_a_killed_process_has_left_is_removed() {
+        let directory = directory("interrupted");
+        write_private(&directory.join("ca.crt"), b"a").unwrap();
+        fs::write(temporary_path(&directory.join("ca.crt")), b"b").unwrap();
+        remove_interrupted_writes(&directory).unwrap();
+        let names = fs::read_dir(&directory).unwrap().map(|it| it.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), ["ca.crt"]);
+        fs::remove_dir_all(&directory).unwrap();
+        remove_interrupted_writes(&directory).unwrap();
     }
 
     #[test]

@@ -24,6 +24,8 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, timeout_at};
 
+use crate::thread_shares::{ThreadShare, WithinShare};
+
 /// A group of tasks that are stopped together; clones refer to the same group.
 #[derive(Clone)]
 pub struct Tasks(Arc<Scope>);
@@ -31,6 +33,8 @@ pub struct Tasks(Arc<Scope>);
 struct Scope {
     /// The names from the root to this group, such as `plane/store`; empty at the root.
     path: String,
+    /// The part of the runtime's threads in which the tasks are polled; all of them if there is none.
+    threads: Option<Arc<ThreadShare>>,
     /// Keeps the groups between the root and this one alive.
     parent: Option<Arc<Scope>>,
     children: Mutex<Vec<Weak<Scope>>>,
@@ -59,13 +63,19 @@ pub struct UncleanStop {
 impl Tasks {
     /// The root of a tree of tasks.
     pub fn new() -> Self {
-        Self(Scope::new(String::new(), None))
+        Self(Scope::new(String::new(), None, None))
+    }
+
+    /// The root of a tree of tasks that are polled within a share of the runtime's threads.
+    pub fn within(threads: Arc<ThreadShare>) -> Self {
+        Self(Scope::new(String::new(), Some(threads), None))
     }
 
     /// A group within this one, which is stopped with it or earlier by itself.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
-        let child = Scope::new(self.0.path_of(name), Some(Arc::clone(&self.0)));
+        let threads = self.0.threads.clone();
+        let child = Scope::new(self.0.path_of(name), threads, Some(Arc::clone(&self.0)));
         let mut children = self.0.children.lock().unwrap_or_else(PoisonError::into_inner);
         children.retain(|scope| scope.strong_count() > 0);
         children.push(Arc::downgrade(&child));
@@ -86,13 +96,16 @@ impl Tasks {
         let id = guard.id;
         let handle = tokio::spawn(async move {
             let mut future = pin!(future);
-            let polled = poll_fn(|context| {
+            let mut polled = poll_fn(|context| {
                 match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
                     Ok(poll) => poll.map(Ok),
                     Err(panic) => Poll::Ready(Err(panic)),
                 }
             });
-            let result = polled.await;
+            let result = match &guard.scope.threads {
+                Some(threads) => WithinShare::new(&mut polled, || Arc::clone(threads)).await,
+                None => polled.await,
+            };
             guard.finish(result)
         });
         let abort = handle.abort_handle();
@@ -135,6 +148,18 @@ impl Tasks {
     pub fn ask_to_stop(&self) {
         for scope in self.0.tree() {
             scope.stopping.send_replace(true);
+        }
+    }
+
+    /// Aborts all tasks of this group and of the groups within it, without asking them to stop or
+    /// waiting for them. [`stop`](Self::stop) waits, and stops the threads.
+    pub fn abort(&self) {
+        for scope in self.0.tree() {
+            for task in scope.running.borrow().values() {
+                if let Some(abort) = &task.abort {
+                    abort.abort();
+                }
+            }
         }
     }
 
@@ -183,9 +208,14 @@ impl fmt::Debug for Tasks {
 }
 
 impl Scope {
-    fn new(path: String, parent: Option<Arc<Self>>) -> Arc<Self> {
+    fn new(
+        path: String,
+        threads: Option<Arc<ThreadShare>>,
+        parent: Option<Arc<Self>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             path,
+            threads,
             parent,
             children: Mutex::default(),
             stopping: watch::Sender::new(false),
@@ -279,8 +309,11 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::thread_shares::Threads;
 
     const TIMEOUT: Duration = Duration::from_secs(5);
+    /// Longer than any test: the time that a thread needs is not that of a test's clock.
+    const NEVER: Duration = Duration::from_hours(1);
 
     fn idle_task(tasks: &Tasks, name: &str) {
         let shutdown = tasks.shutdown();
@@ -296,6 +329,18 @@ mod tests {
         idle_task(&store.child("sweeper"), "sweep");
         assert_eq!(plane.stop(TIMEOUT).await, Ok(()));
         assert!(store.is_stopping());
+    }
+
+    #[tokio::test]
+    async fn an_aborted_task_is_not_asked_to_stop() {
+        let plane = Tasks::new();
+        let store = plane.child("store");
+        let shutdown = store.shutdown();
+        let task = store.spawn("commit", shutdown);
+        tokio::task::yield_now().await;
+        plane.abort();
+        assert_eq!(plane.stop(TIMEOUT).await, Ok(()));
+        assert!(task.await.unwrap_err().is_cancelled());
     }
 
     #[tokio::test]
@@ -343,13 +388,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_tasks_of_a_share_are_polled_within_it() {
+        let components = Threads::current().component_share();
+        let tasks = Tasks::within(Arc::clone(&components)).child("controllers");
+        let taken = {
+            let components = Arc::clone(&components);
+            move || components.taken()
+        };
+        assert_eq!(tasks.spawn("task", async move { taken() }).await.unwrap(), 1);
+        assert_eq!(components.taken(), 0);
+    }
+
+    #[tokio::test]
     async fn threads_are_joined_too_and_their_panics_reported() {
         let tasks = Tasks::new();
         let (sender, receiver) = mpsc::channel::<()>();
         tasks.spawn_thread("receiver", move || while receiver.recv().is_ok() {}).unwrap();
         tasks.spawn_thread("panicking", || panic!("expected in this test")).unwrap();
         drop(sender);
-        let unclean = tasks.stop(TIMEOUT).await.unwrap_err();
+        let unclean = tasks.stop(NEVER).await.unwrap_err();
         assert_eq!(
             unclean,
             UncleanStop { running: vec![], panicked: vec!["panicking".to_owned()] }

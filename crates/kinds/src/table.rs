@@ -126,7 +126,7 @@ pub(crate) fn selectable(label: &str, absent: &'static str) -> Selectable {
 /// A field that a field selector names differently than the stored object.
 pub(crate) fn selectable_as(label: &str, path: &str, absent: &'static str) -> Selectable {
     let path = path.split('.').map(str::to_owned).collect();
-    Selectable { label: label.to_owned(), path, absent }
+    Selectable { label: label.to_owned(), path, fallback: None, absent }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::Error;
+use keel::escape_controls;
 
 /// The streams of one invocation.
 pub struct Io {
@@ -46,9 +47,9 @@ impl Io {
         self.print_bytes(text.as_bytes())
     }
 
-    /// Prints a line of the result.
+    /// Prints a line of the result, for people. Text of the server cannot control their terminal.
     pub(crate) fn line(&mut self, text: &str) -> Result<(), Error> {
-        self.print(&format!("{text}\n"))
+        self.print(&format!("{}\n", escape_controls(text)))
     }
 
     /// Prints a part of the result that need not be text.
@@ -87,9 +88,9 @@ impl Io {
 }
 
 impl Notes {
-    /// Prints a line.
+    /// Prints a line. Text of the server cannot control the terminal.
     pub(crate) fn line(&self, text: &str) {
         let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = writeln!(stream, "{text}").and_then(|()| stream.flush());
+        let _ = writeln!(stream, "{}", escape_controls(text)).and_then(|()| stream.flush());
     }
 }

@@ -41,6 +41,7 @@ pub struct Invocation<A: clap::Args> {
 
 /// A verb of kubectl.
 #[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
 #[non_exhaustive]
 pub enum Verb {
     /// Display one or many objects

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use apiserver::auth::authentication::User;
 use apiserver::auth::authorization::fixed_roles::FixedRoles;
-use keel::{Clock, Entropy};
+use keel::{Clock, Entropy, Tasks};
 use machinery::json;
 use node::{Capacity, SimulatedNodes, SimulatedNodesOptions};
 use runtime::{ApiService, Identity};
@@ -69,7 +69,9 @@ async fn main() {
 fn start_nodes(env: &TestEnv, count: usize) -> SimulatedNodes {
     let client = env.server().in_process_client();
     SimulatedNodes::start(&SimulatedNodesOptions {
+        tasks: Tasks::new(),
         count,
+        termination: Duration::ZERO,
         capacity: Capacity::default(),
         connect: Arc::new(move |identity: &Identity| {
             let user = User::component(&identity.user, identity.groups.clone());

@@ -19,6 +19,7 @@ mod requests;
 mod time;
 mod node_view;
 mod node_object;
+mod node_states;
 mod node_controller;
 mod pod_view;
 mod pod_resources;

@@ -6,9 +6,8 @@
 //! is not registered again before the next start, as with a kubelet. It reads Nodes and Pods, and
 //! writes Nodes, their status, and Leases in `kube-node-lease`.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -16,12 +15,12 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::node_object;
+use crate::node_states::NodeStates;
 use crate::node_view::{NodeView, index_of};
 use crate::requests;
 use crate::simulated_nodes::{NODE_INDEX, SimulatedNodesOptions};
 use crate::stages::{StageOutcome, StagedKind, Stages};
 use crate::time;
-use keel::Timestamp;
 use runtime::informer::Indexer;
 use runtime::recorder::{EventType, Recorder};
 use runtime::{Action, Client, Failure, Lister, Request};
@@ -35,7 +34,7 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/le
 
 /// The number of new nodes about which events are recorded, so that those about 1,000 nodes do not
 /// delay the start.
-const MAX_TOLD: usize = 10;
+const MAX_REPORTED: usize = 10;
 
 /// The context of [`reconcile`].
 pub(crate) struct NodeContext {
@@ -45,19 +44,12 @@ pub(crate) struct NodeContext {
     /// The pods to reconcile, since their node has appeared.
     pub pod_requests: mpsc::Sender<Request>,
     pub options: SimulatedNodesOptions,
-    /// The nodes that were seen since the start. Not locked while a request is sent.
-    pub states: Mutex<HashMap<String, NodeState>>,
+    /// The nodes that were seen since the start.
+    pub states: NodeStates,
     pub stages: Arc<Stages>,
     pub recorder: Recorder,
     /// The number of new nodes about which events were recorded.
-    pub told: AtomicUsize,
-}
-
-/// The time of the next renewal of a node's lease.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct NodeState {
-    uid: String,
-    next_renewal: Timestamp,
+    pub reported: AtomicUsize,
 }
 
 /// Registers or updates one node.
@@ -77,7 +69,7 @@ pub(crate) async fn reconcile(request: Request, cx: Arc<NodeContext>) -> Result<
     if !node.is_managed(count) {
         return Ok(Action::Done);
     }
-    if cx.is_new(&node) {
+    if cx.states.add(name, &node.metadata.uid, cx.options.clock.now()) {
         for pod in cx.pods.by_index(NODE_INDEX, name)? {
             if cx.pod_requests.send(pod.key().clone()).await.is_err() {
                 break;
@@ -121,7 +113,7 @@ impl NodeContext {
     /// Registers a node of this plane, once.
     async fn register(&self, name: &str) -> Result<Action, Failure> {
         let is_own = index_of(name).is_some_and(|index| index < self.options.count);
-        if !is_own || self.lock().contains_key(name) {
+        if !self.states.record_missing(name, is_own) {
             return Ok(Action::Done);
         }
         let SimulatedNodesOptions { capacity, clock, .. } = &self.options;
@@ -137,7 +129,7 @@ impl NodeContext {
 
     /// Records the events of a kubelet whose node is new.
     fn report_new(&self, name: &str) {
-        if self.told.fetch_add(1, Ordering::Relaxed) >= MAX_TOLD {
+        if self.reported.fetch_add(1, Ordering::Relaxed) >= MAX_REPORTED {
             return;
         }
         let record = |reason: &str, message: &str| {
@@ -161,23 +153,11 @@ impl NodeContext {
         }
     }
 
-    /// Whether the node was not seen since the start.
-    fn is_new(&self, node: &NodeView) -> bool {
-        let now = self.options.clock.now();
-        let mut states = self.lock();
-        let state = states.entry(node.metadata.name.clone()).or_default();
-        if state.uid == node.metadata.uid {
-            return false;
-        }
-        *state = NodeState { uid: node.metadata.uid.clone(), next_renewal: now };
-        true
-    }
-
     /// Renews the lease if that is due, and returns the time until the next renewal.
     async fn renew_lease(&self, node: &NodeView) -> Result<Duration, Failure> {
         let now = self.options.clock.now();
         let name = &node.metadata.name;
-        let left = self.state(name).next_renewal.since(now);
+        let left = self.states.next_renewal(name).since(now);
         if !left.is_zero() {
             return Ok(left);
         }
@@ -196,7 +176,7 @@ impl NodeContext {
         }
         let jitter = Duration::from_millis(self.options.entropy.below(LEASE_JITTER_MILLIS));
         let period = LEASE_PERIOD + jitter;
-        self.change(name, |state| state.next_renewal = now + period);
+        self.states.set_next_renewal(name, now + period);
         Ok(period)
     }
 
@@ -224,19 +204,5 @@ impl NodeContext {
         let patch = json!({"metadata": {"uid": node.metadata.uid}, "status": status});
         let patched = requests::patch(&self.client, &path, requests::STRATEGIC_MERGE, &patch).await;
         Ok(requests::unless_outdated(patched)?)
-    }
-
-    fn state(&self, name: &str) -> NodeState {
-        self.lock().get(name).cloned().unwrap_or_default()
-    }
-
-    fn change(&self, name: &str, change: impl FnOnce(&mut NodeState)) {
-        if let Some(state) = self.lock().get_mut(name) {
-            change(state);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, NodeState>> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

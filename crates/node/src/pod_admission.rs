@@ -1,11 +1,12 @@
-//! Whether a node accepts a pod that is bound to it: it must have the resources and the ports that the
-//! pod wants, and the pod must select it.
+//! Whether a node accepts a pod that is bound to it: it must have the resources, the ports and the
+//! operating system that the pod wants, and the pod must select it.
 //!
 //! The scheduler sees to that; a pod whose `nodeName` is set by its creator comes without it.
 //!
 //! Upstream: `kubelet/lifecycle/predicate.go`.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -17,7 +18,7 @@ use crate::pod_view::{Container, ContainerPort, PodSpec, PodView};
 use crate::simulated_nodes::NODE_INDEX;
 use crate::time;
 use keel::Timestamp;
-use machinery::node_matching;
+use machinery::node_matching::{self, NodeLabels};
 use runtime::ObjectKey;
 use runtime::informer::{Indexer, NoSuchIndex};
 
@@ -58,6 +59,11 @@ const NOT_SELECTED: Rejection = Rejection {
     message: Cow::Borrowed(
         "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
     ),
+};
+
+const OTHER_OS: Rejection = Rejection {
+    reason: Cow::Borrowed("PodOSNotSupported"),
+    message: Cow::Borrowed("Failed to admit pod as the OS field doesn't match node OS"),
 };
 
 /// Another pod of the node.
@@ -103,6 +109,12 @@ fn is_selected(pod: &PodSpec, node: &NodeView) -> bool {
     node_matching::matches_node(&pod.node_selector, required, node)
 }
 
+/// Whether the node has the operating system that a pod needs.
+fn has_its_os(pod: &PodSpec, node: &NodeView) -> bool {
+    let own = node.label("kubernetes.io/os").unwrap_or("linux");
+    pod.os.as_ref().is_none_or(|it| it.name == own)
+}
+
 /// Decides about a pod that has not started, and records in the ledger that it was accepted. Of two
 /// pods that want the same port, the older one is accepted.
 pub(crate) fn decide(
@@ -119,6 +131,7 @@ pub(crate) fn decide(
             let reason = format!("OutOf{}", insufficient.resource).into();
             Rejection { reason, message: insufficient.message().into() }
         }
+        Ok(()) if !has_its_os(&pod.spec, node) => OTHER_OS,
         Ok(()) if !is_selected(&pod.spec, node) => NOT_SELECTED,
         Ok(()) if is_port_in_use(pod, pods)? => PORTS_IN_USE,
         Ok(()) => return Ok(Admission::Accepted),
@@ -134,18 +147,25 @@ pub(crate) fn decide(
 
 /// Whether another pod of the node has a port that this one wants.
 fn is_port_in_use(pod: &PodView, pods: &Indexer) -> Result<bool, NoSuchIndex> {
-    let wanted: Vec<&ContainerPort> = wanted(pod).collect();
+    // By number: a pod may want thousands of ports, and so may each other one.
+    let mut wanted: HashMap<i32, Vec<&ContainerPort>> = HashMap::new();
+    for port in ports_of_node(pod) {
+        wanted.entry(port.host_port).or_default().push(port);
+    }
     if wanted.is_empty() {
         return Ok(false);
     }
+    let excludes = |port: &ContainerPort| {
+        wanted.get(&port.host_port).is_some_and(|it| it.iter().any(|own| conflict(own, port)))
+    };
     Ok(pods.by_index(NODE_INDEX, &pod.spec.node_name)?.iter().any(|item| {
         let other: Other = item.decode().unwrap_or_default();
-        other.is_before(pod) && wanted.iter().any(|port| other.ports().any(|it| conflict(it, port)))
+        other.is_before(pod) && other.ports().any(excludes)
     }))
 }
 
 /// The ports of the node that a pod wants.
-fn wanted(pod: &PodView) -> impl Iterator<Item = &ContainerPort> {
+fn ports_of_node(pod: &PodView) -> impl Iterator<Item = &ContainerPort> {
     let sidecars = pod.spec.init_containers.iter().filter(|it| Container::is_sidecar(it));
     let ports = pod.spec.containers.iter().chain(sidecars).flat_map(|it| &it.ports);
     ports.filter(|port| port.host_port > 0)
@@ -166,10 +186,8 @@ impl Other {
     }
 }
 
-/// Whether two ports of a node exclude each other.
+/// Whether two ports of a node with the same number exclude each other.
 fn conflict(a: &ContainerPort, b: &ContainerPort) -> bool {
     let is_any = |port: &ContainerPort| port.host_ip.is_empty() || port.host_ip == "0.0.0.0";
-    a.host_port == b.host_port
-        && a.protocol == b.protocol
-        && (is_any(a) || is_any(b) || a.host_ip == b.host_ip)
+    a.protocol == b.protocol && (is_any(a) || is_any(b) || a.host_ip == b.host_ip)
 }

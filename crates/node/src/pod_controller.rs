@@ -5,9 +5,11 @@
 //! reads Pods and Nodes, the [`ConfigMap`s and Secrets](crate::pod_config) of pods that start, and writes the status of Pods, deletes Pods, and records
 //! [Events](crate::pod_events) about their containers.
 
-use std::sync::{Arc, Once};
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use tokio::sync::OnceCell;
 
 use crate::commands::NodeFiles;
 use crate::node_ledger::NodeLedger;
@@ -42,14 +44,17 @@ pub(crate) struct PodContext {
     pub events: PodEvents,
     pub node_files: NodeFiles,
     pub config: PodConfig,
-    /// Records the addresses and the resources of the pods that exist at the start.
-    pub existing: Once,
+    /// Whether the addresses and the resources of the pods that exist at the start are recorded.
+    pub existing: OnceCell<()>,
     pub stages: Arc<Stages>,
+    /// The time for which a pod that is being deleted runs on, if its name may be used again.
+    pub termination: Duration,
 }
 
 /// Advances one pod.
 pub(crate) async fn reconcile(request: Request, cx: Arc<PodContext>) -> Result<Action, Failure> {
-    cx.existing.call_once(|| cx.record_existing());
+    // The other workers wait without a thread.
+    cx.existing.get_or_init(async || keel::blocking(|| cx.record_existing())).await;
     let Some(item) = cx.pods.indexer().get(&request) else {
         cx.addresses.release(&request);
         cx.ledger.release(&request);
@@ -220,7 +225,10 @@ impl PodContext {
 
     /// Ends a pod that is being deleted, and removes it.
     async fn end(&self, pod: &PodView) -> Result<Action, Failure> {
-        let plan = PodPlan::of(pod, &self.node_files);
+        let mut plan = PodPlan::of(pod, &self.node_files);
+        if pod.name_may_return() {
+            plan.termination.get_or_insert(self.termination);
+        }
         if !pod.is_finished() {
             match PodLifecycle::new(pod, &plan, self.clock.now()).terminate() {
                 Ok(status) => {

@@ -101,7 +101,8 @@ impl<'a> PodLifecycle<'a> {
         let grace = metadata.deletion_grace_period_seconds.unwrap_or_default();
         let grace = Duration::from_secs(u64::try_from(grace).unwrap_or_default());
         let end = metadata.deletion_timestamp.as_deref().and_then(time::parse).unwrap_or(self.now);
-        let wait = (end - grace + self.plan.termination.min(grace)).since(self.now);
+        let wait =
+            (end - grace + self.plan.termination.unwrap_or_default().min(grace)).since(self.now);
         if !wait.is_zero() {
             return Err(wait);
         }

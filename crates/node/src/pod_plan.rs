@@ -38,7 +38,7 @@ pub(crate) struct PodPlan<'a> {
     /// The time between the start of a container and its readiness, if the annotations decide that.
     ready_after: Option<Duration>,
     /// The time that a deleted pod needs to end.
-    pub termination: Duration,
+    pub termination: Option<Duration>,
     /// The time for which the containers run, if the annotations decide that.
     run_for: Option<Duration>,
     /// The time for which each init container runs, if the annotations decide that.
@@ -71,7 +71,7 @@ impl<'a> PodPlan<'a> {
             waiting: None,
             is_never_ready: false,
             ready_after: None,
-            termination: Duration::ZERO,
+            termination: None,
             run_for: None,
             init_duration: None,
             exit_code: None,
@@ -95,7 +95,7 @@ impl<'a> PodPlan<'a> {
             waiting: text("waiting").and_then(pod_annotations::reason),
             is_never_ready: text("ready").and_then(pod_annotations::flag) == Some(false),
             ready_after: duration("ready-after"),
-            termination: duration("termination").unwrap_or_default(),
+            termination: duration("termination"),
             run_for: duration("run-for").or_else(|| exits().then_some(Duration::ZERO)),
             init_duration: duration("init-duration"),
             exit_code,

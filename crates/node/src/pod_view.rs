@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::pod_resources::{ResizePolicy, ResourceList, ResourceRequirements};
 use machinery::node_matching::Affinity;
 
+/// The kinds of the controllers that never use the name of a pod again.
+const NAMES_PODS_ANEW: [&str; 4] = ["ReplicaSet", "ReplicationController", "DaemonSet", "Job"];
+
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -66,6 +69,8 @@ pub(crate) struct PodSpec {
     pub node_selector: BTreeMap<String, String>,
     /// The nodes on which the pod may run.
     pub affinity: Affinity,
+    /// The operating system that the pod needs, if it says so.
+    pub os: Option<PodOs>,
     /// Whether the pod has the address of its node.
     pub host_network: bool,
     /// The containers.
@@ -84,6 +89,14 @@ pub(crate) struct PodSpec {
     pub overhead: ResourceList,
     /// The time after its start at which the pod fails.
     pub active_deadline_seconds: Option<u64>,
+}
+
+/// An operating system.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodOs {
+    /// `linux` or `windows`
+    pub name: String,
 }
 
 /// A part of a container.
@@ -435,6 +448,11 @@ impl PodView {
     /// Whether the pod has succeeded or failed.
     pub(crate) fn is_finished(&self) -> bool {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    /// Whether a controller may give the name of the pod to the next one.
+    pub(crate) fn name_may_return(&self) -> bool {
+        self.metadata.owner_references.iter().any(|owner| !NAMES_PODS_ANEW.contains(&&*owner.kind))
     }
 
     /// The path of the pod.

@@ -3,18 +3,19 @@
 //! There is one informer of pods and one of nodes for all of them.
 
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, Once, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Deserialize;
-use tokio::sync::mpsc;
+use tokio::sync::{OnceCell, mpsc};
 
 use crate::commands::NodeFiles;
 use crate::node_controller::{self, NodeContext};
 use crate::node_ledger::NodeLedger;
 use crate::node_object::{self, Capacity, SIMULATED_LABEL};
+use crate::node_states::NodeStates;
 use crate::node_view::NodeView;
 use crate::pod_addresses::PodAddresses;
 use crate::pod_config::PodConfig;
@@ -23,7 +24,7 @@ use crate::pod_events::PodEvents;
 use crate::requests;
 use crate::roles;
 use crate::stages::{self, StageWatch, StagedObjects, Stages};
-use keel::{Clock, Entropy, UncleanStop};
+use keel::{Clock, Entropy, Tasks, UncleanStop};
 use machinery::selector::FieldSelector;
 use runtime::client::json_requests;
 use runtime::informer::{Item, Selection};
@@ -56,8 +57,13 @@ pub struct SimulatedNodesOptions {
     pub count: usize,
     /// The resources of each node.
     pub capacity: Capacity,
+    /// The time for which a pod that is being deleted runs on, if its controller may give its name to
+    /// the next pod, as a `StatefulSet` does. It begins with the second of the deletion.
+    pub termination: Duration,
     /// Connects to the plane.
     pub connect: Connect,
+    /// The parent of the tasks.
+    pub tasks: Tasks,
     /// The plane's clock.
     pub clock: Clock,
     /// The plane's source of randomness.
@@ -80,7 +86,8 @@ impl SimulatedNodes {
             ..ManagerOptions::default()
         };
         let add = |manager: &Manager| add_controllers(manager, options);
-        Self(BackgroundManager::start("simulated nodes", server, manager_options, add))
+        let (tasks, name) = (&options.tasks, "simulated nodes");
+        Self(BackgroundManager::start_within(tasks, name, server, manager_options, add))
     }
 
     /// Removes the nodes of a former run from a plane that has no nodes now; otherwise they would
@@ -143,8 +150,9 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
         events: PodEvents::new(manager.recorder(KUBELET), options.clock.clone()),
         node_files: NodeFiles::default(),
         config: PodConfig::new(manager.client(), options.clock.clone()),
-        existing: Once::new(),
+        existing: OnceCell::new(),
         stages: Arc::clone(&stages),
+        termination: options.termination,
     };
     let node_context = NodeContext {
         client: manager.client(),
@@ -152,10 +160,10 @@ fn add_controllers(manager: &Manager, options: &SimulatedNodesOptions) {
         pods: Arc::clone(pods.indexer()),
         pod_requests: pod_sender.clone(),
         options: options.clone(),
-        states: Mutex::default(),
+        states: NodeStates::default(),
         stages: Arc::clone(&stages),
         recorder: manager.recorder(KUBELET),
-        told: AtomicUsize::new(0),
+        reported: AtomicUsize::new(0),
     };
     let staged_objects = StagedObjects {
         pods: Arc::clone(pods.indexer()),

@@ -13,6 +13,10 @@
 //! Stage that uses one of these, or is wrong, is ignored, with an Event about the Stage that says why.
 //! If a template fails only for some object, there is an Event about that object, which remains as it
 //! is; the Stage is applied again after a growing delay.
+//!
+//! Each step sees the object that the step before has written, and changes no other object of its
+//! name. If others change the object between two steps, or a request fails, the Stage goes on with the
+//! step that was not done, also if the steps before it have made the Stage select the object no more.
 
 mod decode;
 mod stage;
@@ -24,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::requests;
 use crate::template::Functions;
@@ -33,7 +37,7 @@ use machinery::codec::yaml;
 use runtime::informer::Item;
 use runtime::recorder::{EventType, Recorder};
 use runtime::{Client, Failure, ObjectKey};
-use stage::{Patch, Stage, Step};
+use stage::{Patch, SelectedMetadata, Stage, Step};
 use stage_state::Part;
 
 pub(crate) use stage::StagedKind;
@@ -89,13 +93,16 @@ impl Stages {
         if !stages.iter().any(|stage| stage.kind == kind) {
             return Ok(StageOutcome::NotStaged);
         }
-        let object: Value = item.decode()?;
         let now = self.clock.now();
         let state = self.lock().get(item.key()).filter(|state| state.uid == item.uid()).cloned();
         let state = state.unwrap_or_default();
-        let of_kind = stages.iter().filter(|stage| stage.kind == kind);
+        if let Some((stage, step)) = state.interrupted(&stages) {
+            return self.execute(stage, item, item.decode()?, functions, step).await;
+        }
+        let candidates = candidates(&stages, kind, item);
+        let object: Value = if candidates.is_empty() { Value::Null } else { item.decode()? };
         let weight = |stage| Some((stage, self.weight(stage, item, &object, &state, now)?));
-        let selecting: Vec<(&Stage, u64)> = of_kind.filter_map(weight).collect();
+        let selecting: Vec<(&Stage, u64)> = candidates.into_iter().filter_map(weight).collect();
         if selecting.is_empty() {
             if state.last.is_none() {
                 return Ok(StageOutcome::NotStaged);
@@ -127,13 +134,40 @@ impl Stages {
         if let Some(names) = self.change(item, |state| state.add_application(stage, now)) {
             tracing::warn!(object = %item.key(), stages = names, "a loop of stages is slowed down");
         }
-        if let Err(error) = self.run(stage, item, &object, functions).await? {
-            return Ok(StageOutcome::Failed(self.fail(stage, item, Part::Steps, &error)));
+        self.execute(stage, item, object, functions, 0).await
+    }
+
+    /// Executes the steps of a Stage from the number `first` on, and records the outcome.
+    async fn execute(
+        &self,
+        stage: &Stage,
+        item: &Item,
+        object: Value,
+        functions: Functions<'_>,
+        first: usize,
+    ) -> Result<StageOutcome, Failure> {
+        let Err((step, error)) = self.run(stage, item, object, functions, first).await else {
+            self.change(item, |state| {
+                state.end();
+                state.failures.remove(&stage.name);
+            });
+            return Ok(StageOutcome::Staged(None));
+        };
+        let error = match error {
+            StepError::Wrong(error) => {
+                self.change(item, StageState::end);
+                return Ok(StageOutcome::Failed(self.fail(stage, item, Part::Steps, &error)));
+            }
+            StepError::Request(error) => error,
+        };
+        let now = self.clock.now();
+        self.change(item, |state| state.interrupt(stage, step, now));
+        if !requests::is_conflict(&error) {
+            return Err(error.into());
         }
-        if state.failures.contains_key(&stage.name) {
-            self.change(item, |state| drop(state.failures.remove(&stage.name)));
-        }
-        Ok(StageOutcome::Staged(None))
+        tracing::debug!(stage = stage.name, object = %item.key(), step, %error, "a stage waits");
+        // The event of the change comes earlier, as a rule.
+        Ok(StageOutcome::Failed(RETRY_DELAY))
     }
 
     /// Reports the failure of a Stage for an object, unless it was reported before, and returns the
@@ -195,57 +229,55 @@ impl Stages {
         stages[stages.len() - 1].0
     }
 
-    /// Executes the steps of a Stage. The inner error is one of the Stage itself.
+    /// Executes the steps of a Stage from the number `first` on. An error has the number of its step.
     async fn run(
         &self,
         stage: &Stage,
         item: &Item,
-        object: &Value,
+        mut object: Value,
         functions: Functions<'_>,
-    ) -> Result<Result<(), String>, Failure> {
+        first: usize,
+    ) -> Result<(), (usize, StepError)> {
         let path = match stage.kind {
             StagedKind::Node => format!("/api/v1/nodes/{}", item.name()),
             StagedKind::Pod => {
                 format!("/api/v1/namespaces/{}/pods/{}", item.namespace(), item.name())
             }
         };
-        for step in &stage.steps {
-            let sent = match step {
+        for (number, step) in stage.steps.iter().enumerate().skip(first) {
+            let written = match step {
                 Step::Event { event_type, reason, message } => {
                     let regarding = reference(stage.kind, item);
                     self.recorder.record_about(regarding, *event_type, reason, message);
                     continue;
                 }
-                Step::Delete => requests::delete_now(&self.client, &path, item.uid()).await,
+                Step::Delete => {
+                    let deleted = requests::delete_now(&self.client, &path, item.uid()).await;
+                    return requests::unless_missing(deleted)
+                        .map_err(|error| (number, StepError::from(error)));
+                }
                 Step::Finalizers(change) => {
-                    let Some(patch) = change.patch(object) else { continue };
-                    requests::patch(&self.client, &path, requests::MERGE, &patch).await
+                    let Some(patch) = change.patch(&object) else { continue };
+                    requests::patch_and_read(&self.client, &path, requests::MERGE, &patch).await
                 }
                 Step::Patch(patch) => {
-                    let body = match render(patch, object, functions) {
-                        Ok(body) => body,
-                        Err(error) => return Ok(Err(error)),
-                    };
+                    let body = render(patch, &object, item.uid(), functions)
+                        .map_err(|error| (number, StepError::Wrong(error)))?;
                     let path = match patch.subresource.as_str() {
                         "" => path.clone(),
                         subresource => format!("{path}/{subresource}"),
                     };
-                    requests::patch(&self.client, &path, patch.media_type, &body).await
+                    requests::patch_and_read(&self.client, &path, patch.media_type, &body).await
                 }
             };
-            match sent {
-                Err(error)
-                    if requests::has_code(&error, 422) || requests::has_code(&error, 400) =>
-                {
-                    return Ok(Err(error.to_string()));
-                }
-                sent => requests::unless_outdated(sent)?,
-            }
-            if matches!(step, Step::Delete) {
-                break;
+            match written {
+                Ok(changed) => object = changed,
+                // The object was deleted.
+                Err(error) if requests::has_code(&error, 404) => {}
+                Err(error) => return Err((number, StepError::from(error))),
             }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     fn change<T>(&self, item: &Item, change: impl FnOnce(&mut StageState) -> T) -> T {
@@ -266,21 +298,54 @@ impl Stages {
     }
 }
 
-/// The body of a patch.
-fn render(patch: &Patch, object: &Value, functions: Functions) -> Result<Value, String> {
+/// The Stages that may select an object by its labels and annotations.
+fn candidates<'a>(stages: &'a [Stage], kind: StagedKind, item: &Item) -> Vec<&'a Stage> {
+    let metadata = SelectedMetadata::of(item);
+    let may_select = |stage: &&Stage| stage.kind == kind && stage.may_select(&metadata);
+    stages.iter().filter(may_select).collect()
+}
+
+/// Why a step was not executed.
+enum StepError {
+    /// The Stage is wrong for this object. It is reported.
+    Wrong(String),
+    /// The object was changed by others, or the request has failed. The step is tried again.
+    Request(requests::Error),
+}
+
+impl From<requests::Error> for StepError {
+    fn from(error: requests::Error) -> Self {
+        let is_refused = requests::has_code(&error, 422) || requests::has_code(&error, 400);
+        if is_refused && !requests::is_conflict(&error) {
+            return Self::Wrong(error.to_string());
+        }
+        Self::Request(error)
+    }
+}
+
+/// The body of a patch of the object with this uid, and of no other object of the same name.
+fn render(patch: &Patch, object: &Value, uid: &str, functions: Functions) -> Result<Value, String> {
     let text = patch.template.render(object, functions)?;
     let body = yaml::decode(text.as_bytes()).map_err(|error| format!("{error}: {text}"))?.value;
     if patch.media_type == requests::JSON_PATCH {
-        return operations(body, &patch.root);
+        return operations(body, &patch.root, uid);
     }
-    if patch.root.is_empty() {
-        return Ok(body);
+    let mut body = match patch.root.as_str() {
+        "" => body,
+        root => Value::Object(Map::from_iter([(root.to_owned(), body)])),
+    };
+    if let Some(fields) = body.as_object_mut()
+        && let Some(metadata) =
+            fields.entry("metadata").or_insert_with(|| json!({})).as_object_mut()
+    {
+        metadata.insert("uid".to_owned(), json!(uid));
     }
-    Ok(Value::Object(Map::from_iter([(patch.root.clone(), body)])))
+    Ok(body)
 }
 
-/// The operations of a JSON patch, with paths below `root`.
-fn operations(body: Value, root: &str) -> Result<Value, String> {
+/// The operations of a JSON patch, with paths below `root`. The last one is refused for an object with
+/// another uid.
+fn operations(body: Value, root: &str, uid: &str) -> Result<Value, String> {
     let Value::Array(mut operations) = body else {
         return Err(format!("a JSON patch must be a list of operations, not {body}"));
     };
@@ -297,6 +362,7 @@ fn operations(body: Value, root: &str) -> Result<Value, String> {
         let path = format!("/{root}{path}");
         fields.insert("path".to_owned(), Value::String(path));
     }
+    operations.push(json!({"op": "replace", "path": "/metadata/uid", "value": uid}));
     Ok(Value::Array(operations))
 }
 
@@ -313,15 +379,41 @@ fn reference(kind: StagedKind, item: &Item) -> ObjectReference {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
+    fn the_stages_for_an_object_are_known_before_it_is_decoded() {
+        let stage = |name: &str, selector: Value| {
+            let spec = json!({"resourceRef": {"kind": "Pod"}, "selector": selector});
+            Stage::compile(&json!({"metadata": {"name": name}, "spec": spec})).unwrap().unwrap()
+        };
+        let stages = [
+            stage("all", json!({})),
+            stage("label", json!({"matchLabels": {"a": "1"}})),
+            stage("other", json!({"matchLabels": {"a": "2"}})),
+            stage("both", json!({"matchLabels": {"a": "1"}, "matchAnnotations": {"b": "1"}})),
+            stage("annotation", json!({"matchAnnotations": {"b": "2"}})),
+        ];
+        // The number is too large for a value.
+        let item =
+            r#"{"metadata":{"name":"p","labels":{"a":"1"},"annotations":{"b":"2"}},"n":1e999}"#;
+        let item = Item::parse(item).unwrap();
+        assert!(item.decode::<Value>().is_err());
+        let names = |kind| -> Vec<&str> {
+            candidates(&stages, kind, &item).into_iter().map(|it| it.name.as_str()).collect()
+        };
+        assert_eq!(names(StagedKind::Pod), ["all", "label", "annotation"]);
+        assert_eq!(names(StagedKind::Node), [""; 0]);
+    }
+
+    #[test]
     fn the_operations_of_a_json_patch_are_checked() {
-        let add = |path: &str| json!([{"op": "add", "path": path, "value": 1}]);
-        assert_eq!(operations(add("/a"), "status"), Ok(add("/status/a")));
-        assert_eq!(operations(add("/a"), ""), Ok(add("/a")));
+        let add = |path: &str| json!({"op": "add", "path": path, "value": 1});
+        let uid = json!({"op": "replace", "path": "/metadata/uid", "value": "u"});
+        for (root, expect) in [("status", "/status/a"), ("", "/a")] {
+            let found = operations(json!([add("/a")]), root, "u");
+            assert_eq!(found, Ok(json!([add(expect), uid])));
+        }
         for (body, expect) in [
             (json!([7]), "an operation of a JSON patch must be an object, not 7"),
             (json!(["a", 7]), "an operation of a JSON patch must be an object, not \"a\""),
@@ -329,7 +421,7 @@ mod tests {
             (json!({"op": 1}), "a JSON patch must be a list of operations, not {\"op\":1}"),
             (json!([{"path": 1}]), "an operation of a JSON patch has no path: {\"path\":1}"),
         ] {
-            assert_eq!(operations(body, "status").unwrap_err(), expect);
+            assert_eq!(operations(body, "status", "u").unwrap_err(), expect);
         }
     }
 }

@@ -5,6 +5,9 @@
 //! ```text
 //! {"group":"apps","resource":"deployments/status","verb":"patch"}
 //! ```
+//!
+//! A reference to an owner whose deletion it blocks counts as `update` of the owner's `finalizers`, which
+//! the admission plugin `OwnerReferencesPermissionEnforcement` demands.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -12,12 +15,16 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Method, Request};
+use kube_core::{ApiResource, GroupVersionKind, TypeMeta};
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::managed_client::resource_path::ResourcePath;
 use client::json_requests::APPLY_PATCH;
+use machinery::GroupVersion;
 
 /// See the [module documentation](self). Clones share the file.
 #[derive(Clone)]
@@ -33,7 +40,7 @@ impl AccessRecord {
     }
 
     /// Records the verbs of a request. A failure is logged: the role would lack a rule.
-    pub(crate) fn add<B>(&self, request: &Request<B>) {
+    pub(crate) fn add(&self, request: &Request<Bytes>) {
         for line in lines(request) {
             let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
             if !written.contains(&line) {
@@ -51,18 +58,56 @@ impl AccessRecord {
     }
 }
 
-fn lines<B>(request: &Request<B>) -> Vec<String> {
+fn lines(request: &Request<Bytes>) -> Vec<String> {
     let Some(target) = ResourcePath::parse(request.uri().path()) else { return Vec::new() };
     let resource = match &target.subresource {
         Some(subresource) => format!("{}/{subresource}", target.resource),
         None => target.resource.clone(),
     };
-    let line = |verb: &&str| {
-        let access =
-            json!({"group": target.group_version.group, "resource": resource, "verb": verb});
-        format!("{access}\n")
-    };
-    verbs(request, &target).iter().map(line).collect()
+    let group = &target.group_version.group;
+    let verbs = verbs(request, &target).iter();
+    let requested = verbs.map(|verb| line(group, &resource, verb));
+    let owners = blocked_owners(request.body()).into_iter();
+    let blocked =
+        owners.map(|owner| line(&owner.group, &format!("{}/finalizers", owner.plural), "update"));
+    requested.chain(blocked).collect()
+}
+
+fn line(group: &str, resource: &str, verb: &str) -> String {
+    format!("{}\n", json!({"group": group, "resource": resource, "verb": verb}))
+}
+
+/// The kinds of the owners whose deletion a written object blocks. A reference names no plural, which is
+/// guessed from the kind.
+fn blocked_owners(body: &[u8]) -> Vec<ApiResource> {
+    let Ok(object) = serde_json::from_slice::<OwnedObject>(body) else { return Vec::new() };
+    let blocked = object.metadata.owner_references.into_iter().filter(|it| it.block_owner_deletion);
+    let kinds = blocked.filter_map(|owner| {
+        let TypeMeta { api_version, kind } = owner.type_meta;
+        let GroupVersion { group, version } = api_version.parse().ok()?;
+        Some(ApiResource::from_gvk(&GroupVersionKind { group, version, kind }))
+    });
+    kinds.collect()
+}
+
+#[derive(Deserialize)]
+struct OwnedObject {
+    metadata: OwnedMetadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OwnedMetadata {
+    owner_references: Vec<BlockingReference>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BlockingReference {
+    #[serde(flatten)]
+    type_meta: TypeMeta,
+    #[serde(default)]
+    block_owner_deletion: bool,
 }
 
 fn verbs<B>(request: &Request<B>, target: &ResourcePath) -> &'static [&'static str] {
@@ -93,13 +138,13 @@ mod tests {
     use super::*;
 
     fn check(method: Method, path: &str, expected: &[&str]) {
-        let request = Request::builder().method(method).uri(path).body(()).unwrap();
+        let request = Request::builder().method(method).uri(path).body(Bytes::new()).unwrap();
         let expected: Vec<String> = expected
             .iter()
             .map(|it| {
                 let (verb, resource) = it.split_once(' ').unwrap();
                 let (group, resource) = resource.split_once(':').unwrap();
-                json!({"group": group, "resource": resource, "verb": verb}).to_string() + "\n"
+                line(group, resource, verb)
             })
             .collect();
         assert_eq!(lines(&request), expected);
@@ -122,8 +167,24 @@ mod tests {
     fn an_apply_may_create() {
         let request = Request::patch("/api/v1/namespaces/a/pods/b")
             .header(CONTENT_TYPE, APPLY_PATCH)
-            .body(())
+            .body(Bytes::new())
             .unwrap();
         assert_eq!(lines(&request).len(), 2);
+    }
+
+    #[test]
+    fn who_blocks_the_deletion_of_an_owner_updates_its_finalizers() {
+        let written = |blocks: bool| {
+            let owner = json!({
+                "apiVersion": "a.com/v1", "kind": "Policy", "name": "a", "uid": "7",
+                "controller": true, "blockOwnerDeletion": blocks,
+            });
+            let object = json!({"metadata": {"name": "a", "ownerReferences": [owner]}});
+            let request = Request::post("/api/v1/namespaces/a/pods");
+            lines(&request.body(Bytes::from(object.to_string())).unwrap())
+        };
+        let create = line("", "pods", "create");
+        assert_eq!(written(true), [create.clone(), line("a.com", "policies/finalizers", "update")]);
+        assert_eq!(written(false), [create]);
     }
 }

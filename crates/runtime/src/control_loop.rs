@@ -21,6 +21,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use tracing::{Instrument, Span};
 
 use crate::event_source::EventSources;
+use crate::fence::Fence;
+use crate::manager::CacheGroup;
 use crate::metrics::{DurationHistogram, reconcile_histogram};
 use crate::namespace_limit::NamespaceLimit;
 use crate::reconcile::Reconcile;
@@ -36,6 +38,8 @@ const LONG_RECONCILE: Duration = Duration::from_micros(100);
 /// See the [module documentation](self).
 pub(crate) struct ControlLoop {
     pub(crate) name: String,
+    /// The caches that must be complete before the workers start.
+    pub(crate) caches: Arc<CacheGroup>,
     pub(crate) workers: usize,
     pub(crate) namespace_limit: Option<NamespaceLimit>,
     pub(crate) queue: WorkQueue<Request>,
@@ -48,6 +52,7 @@ pub(crate) struct ControlLoop {
     pub(crate) history: Arc<ReconcileHistory>,
     pub(crate) reconcile: Reconcile,
     pub(crate) clock: Clock,
+    pub(crate) fence: Fence,
     /// `None` after the start.
     pub(crate) event_sources: Mutex<Option<EventSources>>,
     pub(crate) active: AtomicUsize,
@@ -124,6 +129,12 @@ impl ControlLoop {
                     // not block the other worker, this one may go on on another thread.
                     if polls > 1 && control_loop.queue.metrics().depth > 0 {
                         move_to_run_queue().await;
+                    }
+                    // A reconcile that begins before the lease is renewed could not write.
+                    tokio::select! {
+                        biased;
+                        () = control_loop.fence.await_overdue_renewal() => {}
+                        () = &mut shutdown => return,
                     }
                     control_loop.take(job).await;
                 }

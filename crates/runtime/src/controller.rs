@@ -261,7 +261,7 @@ impl<K> ControllerBuilder<K> {
     ///     let mine = Selection { namespace: Some("operators".to_owned()), ..Selection::default() };
     ///     let context = Context {
     ///         maps: manager.lister_selecting(&mine),
-    ///         pods: manager.lister_selecting(&mine), // has the CONTROLLER_INDEX
+    ///         pods: manager.lister_selecting(&mine), // for `controlled_by`
     ///     };
     ///     let controller = Controller::for_::<ConfigMap>()
     ///         .selecting(mine.clone())

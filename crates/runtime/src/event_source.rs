@@ -24,9 +24,13 @@ use informer::{
 use keel::Tasks;
 use machinery::GroupVersion;
 
-/// The index of objects by the uid of their controller, which every cache of an
-/// [owned](crate::ControllerBuilder::owns) kind has. A uid is what the object says: in another
-/// namespace than that of its owner, it is a false one, which the caller must not count.
+/// The index of objects by the uid of their controller. The cache of an
+/// [owned](crate::ControllerBuilder::owns) kind has it after its controller was
+/// [added](crate::Manager::add), and every other cache after the first call of
+/// [`controlled_by`](crate::ListerExt::controlled_by), which most operators use instead.
+///
+/// A uid is what the object says: in another namespace than that of its owner, it is a false one,
+/// which the caller must not count.
 ///
 /// ```no_run
 /// # use {k8s_openapi::api::core::v1::Pod, runtime::{CONTROLLER_INDEX, Lister}};

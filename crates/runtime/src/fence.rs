@@ -8,6 +8,8 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 use keel::{Clock, ClockInstant};
 
 /// This process is not the leader, or its lease was not renewed in time: the write was not sent.
@@ -50,6 +52,8 @@ pub(crate) struct Fence(Arc<FenceState>);
 struct FenceState {
     clock: Clock,
     mode: Mutex<FenceMode>,
+    /// Notified after each change of `mode`.
+    changed: Notify,
 }
 
 enum FenceMode {
@@ -74,7 +78,8 @@ struct FenceTimes {
 impl Fence {
     /// A closed fence.
     pub(crate) fn new(clock: &Clock) -> Self {
-        Self(Arc::new(FenceState { clock: clock.clone(), mode: Mutex::new(FenceMode::Closed) }))
+        let (clock, mode) = (clock.clone(), Mutex::new(FenceMode::Closed));
+        Self(Arc::new(FenceState { clock, mode, changed: Notify::new() }))
     }
 
     /// Opens the fence without leader election.
@@ -122,6 +127,26 @@ impl Fence {
         }
     }
 
+    /// The time since the last renewal of the lease; `None` without a lease.
+    pub(crate) fn time_since_renewal(&self) -> Option<Duration> {
+        match &*self.0.mode.lock().unwrap_or_else(PoisonError::into_inner) {
+            FenceMode::Closed | FenceMode::Open => None,
+            FenceMode::OpenFor { since, .. } => Some(self.0.clock.possibly_elapsed_since(since)),
+        }
+    }
+
+    /// Waits while the renewal of the lease is overdue: until it is renewed or leadership is lost.
+    pub(crate) async fn await_overdue_renewal(&self) {
+        loop {
+            // Before the check, so that no change is missed.
+            let changed = self.0.changed.notified();
+            if self.time_since_renewal().is_none() || self.check().is_ok() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
     fn times(&self) -> FenceTimes {
         match &*self.0.mode.lock().unwrap_or_else(PoisonError::into_inner) {
             FenceMode::Closed => FenceTimes { open: Duration::ZERO, exclusive: Duration::ZERO },
@@ -139,6 +164,7 @@ impl Fence {
 
     fn set(&self, mode: FenceMode) {
         *self.0.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
+        self.0.changed.notify_waiters();
     }
 }
 
@@ -163,5 +189,32 @@ mod tests {
         fence.open_for(clock.instant(), 10 * SECOND, 5 * SECOND);
         clock.jump(Timestamp::from_seconds(5000));
         assert_eq!(fence.check(), Err(Fenced), "the machine may have been suspended");
+    }
+
+    #[tokio::test]
+    async fn an_overdue_renewal_is_awaited_until_the_fence_opens_or_closes() {
+        let clock = Clock::manual(Timestamp::from_seconds(1000));
+        let fence = Fence::new(&clock);
+        fence.await_overdue_renewal().await;
+        fence.open_for(clock.instant(), 10 * SECOND, 5 * SECOND);
+        fence.await_overdue_renewal().await;
+        for closes in [false, true] {
+            clock.advance(60 * SECOND);
+            let end = async {
+                tokio::task::yield_now().await;
+                if closes {
+                    fence.close();
+                } else {
+                    fence.open_for(clock.instant(), 10 * SECOND, 5 * SECOND);
+                }
+            };
+            let mut waiting = pin!(fence.await_overdue_renewal());
+            tokio::select! {
+                biased;
+                () = &mut waiting => panic!("it does not wait"),
+                () = end => {}
+            }
+            waiting.await;
+        }
     }
 }

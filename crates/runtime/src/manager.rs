@@ -50,6 +50,7 @@
 
 mod options;
 mod caches;
+mod cache_group;
 mod metrics;
 mod webhooks;
 mod signals;
@@ -80,8 +81,8 @@ use crate::namespace_limit::NamespaceLimit;
 use crate::reconcile_history::{ReconcileHistory, Record};
 use crate::recorder::{Recorder, Reporter};
 use crate::webhook::server::ReviewMetrics;
-use crate::webhook::{CertificateOptions, InjectionTarget, WebhookServer};
-use crate::{ApiService, CONTROLLER_INDEX, Controller, DynamicKind};
+use crate::webhook::{CertificateOptions, InjectionTarget, ServerProbe, WebhookServer};
+use crate::{ApiService, CONTROLLER_INDEX, Controller, DynamicKind, Request};
 use caches::Caches;
 use informer::work_queue::QueueOptions;
 use informer::{InformerFactory, Lister, Scope, Selection, SharedInformer, WorkQueue};
@@ -89,13 +90,19 @@ use keel::{Clock, Tasks};
 use metrics::OtherMetrics;
 use webhooks::Webhooks;
 
+pub(crate) use cache_group::CacheGroup;
+
 pub use background_manager::BackgroundManager;
 pub use options::{EndpointAccess, ManagerError, ManagerOptions};
 pub use settled::NotSettled;
 
 /// See the [module documentation](self). Clones are the same manager.
 #[derive(Clone)]
-pub struct Manager(Arc<ManagerState>);
+pub struct Manager {
+    state: Arc<ManagerState>,
+    /// The caches for which the controllers wait that are added to this clone.
+    cache_group: Arc<CacheGroup>,
+}
 
 pub(crate) struct ManagerState {
     options: ManagerOptions,
@@ -105,6 +112,8 @@ pub(crate) struct ManagerState {
     /// Reviews the requests of the endpoint, unless it is open.
     pub(crate) access_reviewer: Option<AccessReviewer>,
     caches: Caches,
+    /// The group of the controllers that are not in another one.
+    common_caches: Arc<CacheGroup>,
     fence: Fence,
     pub(crate) health: Checks,
     pub(crate) readiness: Checks,
@@ -120,8 +129,10 @@ pub(crate) struct ManagerState {
     review_metrics: Mutex<Option<ReviewMetrics>>,
     address: watch::Sender<Option<SocketAddr>>,
     webhook_address: watch::Sender<Option<SocketAddr>>,
-    /// Whether the workers have started.
-    working: watch::Sender<bool>,
+    /// Whether controllers may work: this manager leads, and the common caches are complete.
+    leading: watch::Sender<bool>,
+    /// The number of controllers whose workers have not started; `None` before the first ones start.
+    unstarted: watch::Sender<Option<usize>>,
     stop: watch::Sender<bool>,
     /// Why the run has ended, with all causes; `None` until then.
     ended: watch::Sender<Option<String>>,
@@ -166,9 +177,10 @@ impl Manager {
             entropy,
             &cache_tasks,
         );
-        let caches = Caches::new(factory, options.namespace.clone(), &cache_tasks);
+        let caches = Caches::new(factory, options.namespace.clone(), clock, &cache_tasks);
         let fence = Fence::new(clock);
-        Self(Arc::new(ManagerState {
+        let common_caches = Arc::<CacheGroup>::default();
+        let state = ManagerState {
             client: managed(
                 service,
                 counted.clone(),
@@ -197,7 +209,8 @@ impl Manager {
             review_metrics: Mutex::default(),
             address: watch::Sender::new(None),
             webhook_address: watch::Sender::new(None),
-            working: watch::Sender::new(false),
+            leading: watch::Sender::new(false),
+            unstarted: watch::Sender::new(None),
             stop: watch::Sender::new(false),
             ended: watch::Sender::new(None),
             cache_tasks,
@@ -206,14 +219,16 @@ impl Manager {
             webhook_tasks: tasks.child("webhooks"),
             elector_tasks: tasks.child("elector"),
             endpoint_tasks: tasks.child("endpoint"),
+            common_caches: Arc::clone(&common_caches),
             options,
-        }))
+        };
+        Self { state: Arc::new(state), cache_group: common_caches }
     }
 
     /// The client for the writes of controllers: the caches show a write at once, and writes are
     /// refused unless this manager runs and, with leader election, is the leader.
     pub fn client(&self) -> Client {
-        self.0.client.clone()
+        self.state.client.clone()
     }
 
     /// The same for another client of the same server, such as one with another user: a controller
@@ -228,7 +243,7 @@ impl Manager {
     /// # }
     /// ```
     pub fn managed_client(&self, service: impl Into<ApiService>) -> Client {
-        let (service, shared) = (service.into(), &self.0);
+        let (service, shared) = (service.into(), &self.state);
         let ManagerOptions { clock, entropy, .. } = &shared.options;
         let (reader, factory) = (shared.raw_client.clone(), &shared.caches.factory);
         managed(service, reader, &shared.requests, &shared.fence, factory, clock, entropy)
@@ -246,7 +261,7 @@ impl Manager {
     /// # }
     /// ```
     pub fn fenced_client(&self, service: impl Into<ApiService>) -> Client {
-        fenced(&service.into(), &self.0.requests, &self.0.fence)
+        fenced(&service.into(), &self.state.requests, &self.state.fence)
     }
 
     /// The informer of a kind, shared by all controllers of this manager. It starts with the
@@ -265,7 +280,7 @@ impl Manager {
         K: Resource<DynamicType = (), Scope: 'static>,
     {
         let scope = Scope { selection: selection.clone(), ..scope_of::<K>() };
-        self.0.caches.informer(scope, is_namespaced::<K>())
+        self.informer_of(scope, is_namespaced::<K>())
     }
 
     /// A lister of the cache of a kind.
@@ -285,7 +300,7 @@ impl Manager {
     /// # }
     /// ```
     pub fn informer_dynamic(&self, kind: &DynamicKind) -> SharedInformer {
-        self.0.caches.informer(kind.scope(), kind.is_namespaced)
+        self.informer_of(kind.scope(), kind.is_namespaced)
     }
 
     /// A lister of the cache of a kind that is known at run time only.
@@ -303,10 +318,10 @@ impl Manager {
     }
 
     /// Adds a controller. Its workers start, and its queue is filled, when the manager runs and
-    /// leads. Two controllers with the same name are refused: by [`run`](Self::run), or, if the
+    /// leads, and the caches are complete. Two controllers with the same name are refused: by [`run`](Self::run), or, if the
     /// manager runs, with an error in the log. Must be called within a tokio runtime.
     pub fn add(&self, controller: Controller) {
-        let shared = &self.0;
+        let shared = &self.state;
         let (clock, entropy) = (&shared.options.clock, &shared.options.entropy);
         let (latency, work_duration) = (DurationHistogram::default(), DurationHistogram::default());
         let queue_options = QueueOptions {
@@ -314,11 +329,11 @@ impl Manager {
             work_duration: Arc::new(work_duration.clone()),
             ..controller.queue
         };
-        let queue = WorkQueue::new(&queue_options, clock, entropy);
+        let queue = WorkQueue::with_groups(&queue_options, clock, entropy, Request::namespace);
         let history = Arc::new(ReconcileHistory::default());
         let mut handlers = Vec::new();
         for source in controller.sources {
-            let informer = shared.caches.informer(source.scope.clone(), source.is_namespaced);
+            let informer = self.informer_of(source.scope.clone(), source.is_namespaced);
             if source.is_owned {
                 informer.indexer().add_index(CONTROLLER_INDEX, controller_uid);
             }
@@ -336,6 +351,7 @@ impl Manager {
             name: controller.name,
             workers: controller.workers,
             namespace_limit: controller.namespace_limit.map(NamespaceLimit::new),
+            caches: Arc::clone(&self.cache_group),
             queue,
             limits: queue_options.limits,
             latency,
@@ -343,6 +359,7 @@ impl Manager {
             history,
             reconcile: controller.reconcile,
             clock: clock.clone(),
+            fence: shared.fence.clone(),
             event_sources: Mutex::new(Some(EventSources {
                 handlers,
                 channels: controller.channels,
@@ -367,7 +384,7 @@ impl Manager {
     /// # }
     /// ```
     pub fn recorder_with(&self, client: Client, controller: &str) -> Recorder {
-        let shared = &self.0;
+        let shared = &self.state;
         let ManagerOptions { leader_election, clock, entropy, .. } = &shared.options;
         let instance = match leader_election {
             Some(election) => election.identity.clone(),
@@ -384,86 +401,78 @@ impl Manager {
     }
 
     /// Serves webhooks while the manager runs, as leader or not. The manager maintains their
-    /// certificates and injects the CA into the configurations `targets`. It is ready when the
-    /// webhooks are served. There is one server: a second call replaces the first.
+    /// certificates and injects the CA into the configurations `targets`. It is ready while the
+    /// webhooks are served, and their server answers a request over the network. There is one server: a second call replaces the first.
     pub fn serve_webhooks(
         &self,
         server: WebhookServer,
         certificates: CertificateOptions,
         targets: impl IntoIterator<Item = InjectionTarget>,
     ) {
-        let is_served = self.0.webhook_address.subscribe();
-        self.0.readiness.add("webhooks", move || match *is_served.borrow() {
-            Some(_) => Ok(()),
+        let is_served = self.state.webhook_address.subscribe();
+        let probe = ServerProbe::new();
+        let check = probe.clone();
+        self.state.readiness.add("webhooks", move || match *is_served.borrow() {
+            Some(_) => check.check(),
             None => Err("not served yet".to_owned()),
         });
+        let server = match self.state.options.webhook_prefix.as_str() {
+            "" => server,
+            prefix => server.under(prefix),
+        };
         let metrics = Some(server.metrics());
-        *self.0.review_metrics.lock().unwrap_or_else(PoisonError::into_inner) = metrics;
-        let webhooks = Webhooks { server, certificates, targets: targets.into_iter().collect() };
-        *self.0.webhooks.lock().unwrap_or_else(PoisonError::into_inner) = Some(webhooks);
+        *self.state.review_metrics.lock().unwrap_or_else(PoisonError::into_inner) = metrics;
+        let targets = targets.into_iter().collect();
+        let webhooks = Webhooks { server, certificates, targets, probe };
+        *self.state.webhooks.lock().unwrap_or_else(PoisonError::into_inner) = Some(webhooks);
     }
 
     /// The group for other tasks of the operator. It is stopped after the workers and before the caches.
     pub fn tasks(&self) -> &Tasks {
-        &self.0.side_tasks
+        &self.state.side_tasks
     }
 
     /// The manager's clock.
     pub fn clock(&self) -> &Clock {
-        &self.0.options.clock
+        &self.state.options.clock
     }
 
     /// The health checks; a manager that fails one should be restarted.
     pub fn health(&self) -> &Checks {
-        &self.0.health
+        &self.state.health
     }
 
     /// The readiness checks, to which the manager adds those of its caches and webhooks.
     pub fn readiness(&self) -> &Checks {
-        &self.0.readiness
+        &self.state.readiness
     }
 
     /// The address of the endpoint, once it listens. `None` if the options have none, and if the
     /// manager has ended; [`settled`](Self::settled) returns the reason, and the log has it.
     pub async fn endpoint(&self) -> Option<SocketAddr> {
-        self.0.options.endpoint?;
-        let mut address = self.0.address.subscribe();
-        self.0.until_ended(address.wait_for(Option::is_some)).await?.ok().and_then(|it| *it)
+        self.state.options.endpoint?;
+        let mut address = self.state.address.subscribe();
+        self.state.until_ended(address.wait_for(Option::is_some)).await?.ok().and_then(|it| *it)
     }
 
     /// The address of the server of [`serve_webhooks`](Self::serve_webhooks), once it listens. `None`
     /// if the manager has ended, for example since it may not write the Secret of the certificates;
     /// [`settled`](Self::settled) returns the reason, and the log has it.
     pub async fn webhook_endpoint(&self) -> Option<SocketAddr> {
-        let mut address = self.0.webhook_address.subscribe();
-        self.0.until_ended(address.wait_for(Option::is_some)).await?.ok().and_then(|it| *it)
+        let mut address = self.state.webhook_address.subscribe();
+        self.state.until_ended(address.wait_for(Option::is_some)).await?.ok().and_then(|it| *it)
     }
 
     /// The last reconciles of a controller, the latest first.
     pub fn records(&self, controller: &str) -> Vec<Record> {
-        let loops = self.0.loops();
+        let loops = self.state.loops();
         let found = loops.iter().find(|control_loop| control_loop.name == controller);
         found.map(|control_loop| control_loop.history.records()).unwrap_or_default()
     }
 
-    /// Waits until the workers start: the caches are complete and, with leader election, this manager
-    /// leads. For [tasks](Self::tasks) that write. Returns false if the manager has ended.
-    ///
-    /// ```no_run
-    /// # async fn example(manager: &runtime::Manager) {
-    /// if manager.wait_until_ready().await {
-    ///     println!("the workers run"); // in another task
-    /// }
-    /// # }
-    /// ```
-    pub async fn wait_until_ready(&self) -> bool {
-        let mut working = self.0.working.subscribe();
-        self.0.until_ended(working.wait_for(|working| *working)).await.is_some()
-    }
-
     /// Requests a stop, without waiting for it.
     pub fn stop(&self) {
-        self.0.stop.send_replace(true);
+        self.state.stop.send_replace(true);
     }
 }
 
@@ -486,7 +495,7 @@ impl ManagerState {
                 tracing::error!(controller = name, "there is another one of this name already");
                 return;
             }
-            control_loop.start(&self.worker_tasks, &self.cache_tasks);
+            self.start_loops(vec![Arc::clone(&control_loop)]);
         }
         loops.all.push(control_loop);
     }

@@ -32,7 +32,7 @@ pub use crate::conditions::{self, NewCondition};
 pub use crate::finalizer::{self, Stage};
 pub use crate::recorder::{EventType, Recorder};
 pub use crate::{
-    Action, CONTROLLER_INDEX, ClientExt, Controller, Failure, LeaderElection, Manager,
+    Action, CONTROLLER_INDEX, ClientExt, Controller, Failure, LeaderElection, ListerExt, Manager,
     ManagerOptions, Mapper, NotFoundExt, Predicate, Request, client, create_or_update, owner,
     patch_status,
 };

@@ -11,7 +11,10 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use informer::{ObjectDecodeError, ObjectKey};
-use keel::causes;
+use keel::{causes, push_cause};
+
+/// What the message of a refused request begins with, before its code.
+const REFUSED_WITH: &str = "the server responded with";
 
 /// The key of the object to reconcile.
 pub type Request = ObjectKey;
@@ -102,19 +105,17 @@ impl<E: Into<Box<dyn StdError + Send + Sync>>> From<E> for Failure {
 impl fmt::Display for Failure {
     /// Contains all causes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut cause: &(dyn StdError + 'static) = &*self.cause;
-        loop {
+        let mut message = String::new();
+        for cause in causes(&*self.cause) {
             if let Some(kube_client::Error::Api(status)) = cause.downcast_ref() {
                 // kube's own message also contains the whole status in debug format.
-                return write!(f, "the server responded with {}: {}", status.code, status.message);
+                let (code, refusal) = (status.code, &status.message);
+                push_cause(&mut message, &format!("{REFUSED_WITH} {code}: {refusal}"));
+                break;
             }
-            write!(f, "{cause}")?;
-            match cause.source() {
-                Some(source) => cause = source,
-                None => return Ok(()),
-            }
-            f.write_str(": ")?;
+            push_cause(&mut message, &cause.to_string());
         }
+        f.write_str(&message)
     }
 }
 
@@ -123,6 +124,11 @@ impl fmt::Debug for Failure {
         let kind = if self.is_permanent { "permanent" } else { "transient" };
         write!(f, "{kind} failure: {self}")
     }
+}
+
+/// Whether the server has forbidden a request, according to a text with the message of a failure.
+pub(crate) fn is_forbidden(message: &str) -> bool {
+    message.contains(&format!("{REFUSED_WITH} 403: "))
 }
 
 /// A reconcile function with its context.
@@ -153,6 +159,12 @@ mod tests {
         let printed =
             "cannot apply the object: the server responded with 409: pods \"a\" already exists";
         assert_eq!(failure.to_string(), printed);
+    }
+
+    #[test]
+    fn an_error_that_repeats_its_cause_is_printed_once() {
+        let failure = Failure::from(kube_client::Error::Service(crate::Fenced.into()));
+        assert_eq!(failure.to_string(), format!("ServiceError: {}", crate::Fenced));
     }
 
     #[test]

@@ -37,6 +37,7 @@ mod difference;
 mod injection;
 mod requests;
 pub mod server;
+mod server_probe;
 pub mod serving;
 pub mod webhook_set;
 
@@ -44,5 +45,6 @@ pub use admission::{Allowed, Changed, Denied};
 pub use certificates::{CertificateError, CertificateOptions, Certificates};
 pub use injection::InjectionTarget;
 pub use server::{BadReview, Handler, ServerOptions, WebhookServer};
+pub(crate) use server_probe::ServerProbe;
 pub use serving::{ServingCertificate, ServingError};
 pub use webhook_set::WebhookSet;

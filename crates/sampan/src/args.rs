@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Log filter, as in `info` or `apiserver=debug`; the environment variable `RUST_LOG` has the
     /// same form.
     // The parser that clap would choose prints a warning for invalid parts and continues.
-    #[arg(long, global = true, value_name = "FILTER", value_parser = parse_filter)]
+    #[arg(long, global = true, value_name = "FILTER", value_parser = parse_filter, display_order = 900)]
     pub log: Option<EnvFilter>,
     #[command(subcommand)]
     pub command: Command,
@@ -55,13 +55,24 @@ fn parse_filter(text: &str) -> Result<EnvFilter, String> {
 }
 
 /// The subcommands.
+// Only the arguments of the command that is called are made: those of all are 2 MiB of memory, which a
+// plane would keep.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
+    // The texts are those of the arguments, which are not made for the list of commands.
+    /// Start a control plane and run it until a signal stops it
     Up(Box<UpArgs>),
+    /// Give people and machines access to a cluster
+    #[command(alias = "users")]
     User(Box<UserArgs>),
+    /// Ask who you are and what you may do
     Auth(Box<AuthArgs>),
+    /// Measure the speed of an API server
     Bench(Box<BenchArgs>),
+    /// Replace the certificate authority of a plane
     Certs(CertsArgs),
+    /// Print a completion script for a shell
     Completion(CompletionArgs),
     #[command(flatten)]
     Verb(kubectl::Verb),
@@ -101,5 +112,38 @@ mod tests {
     #[test]
     fn no_two_arguments_of_a_command_have_the_same_name() {
         super::program().debug_assert();
+    }
+
+    /// Calls `check` with a command and all below it.
+    fn walk(command: &mut clap::Command, check: &mut impl FnMut(&mut clap::Command)) {
+        check(command);
+        command.get_subcommands_mut().for_each(|it| walk(it, check));
+    }
+
+    #[test]
+    fn no_help_text_is_one_of_the_source() {
+        let mut program = super::program();
+        let listed: Vec<(String, String)> = program
+            .get_subcommands()
+            .filter_map(|it| Some((it.get_name().to_owned(), it.get_about()?.to_string())))
+            .collect();
+        program.build();
+        let mut commands = 0;
+        walk(&mut program, &mut |command| {
+            commands += 1;
+            for help in [command.render_help(), command.render_long_help()] {
+                let help = help.to_string();
+                for leaked in ["](", "module documentation", "The subcommands", "The flags of"] {
+                    assert!(!help.contains(leaked), "{}: {help}", command.get_name());
+                }
+            }
+        });
+        assert!(commands > 60, "{commands}");
+        let own = ["up", "user", "auth", "bench", "certs", "completion"];
+        for (name, line) in listed.iter().filter(|(name, _)| own.contains(&name.as_str())) {
+            let help = program.find_subcommand_mut(name).unwrap().render_long_help().to_string();
+            let first = help.lines().next().unwrap_or_default();
+            assert_eq!(first, *line, "the help of {name} begins as the list of commands says");
+        }
     }
 }

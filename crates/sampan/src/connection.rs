@@ -8,6 +8,8 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use kube_client::{Client, Error};
 
 use crate::kubeconfig;
+use crate::kubeconfig::{CertificateInfo, context_name};
+use crate::utc;
 use apiserver::certificates::is_issued_by_a_plane;
 use client::config::{Config, Kubeconfig, from_kubeconfig};
 use client::connect;
@@ -52,7 +54,9 @@ pub(crate) struct Connection {
     /// The namespace of the context.
     pub namespace: String,
     /// The name of the context.
-    context: String,
+    pub context: String,
+    /// The names of the other contexts of the cluster in the kubeconfig.
+    pub other_contexts: Vec<String>,
     config: Config,
     clock: Clock,
 }
@@ -64,8 +68,10 @@ impl ConnectionArgs {
             Some(path) => path.clone(),
             None => kubeconfig::default_path()?,
         };
-        if !path.exists() {
-            return Err(kubeconfig::Error::Absent { path }.into());
+        match path.try_exists() {
+            Ok(true) => {}
+            Ok(false) => return Err(kubeconfig::Error::Absent { path }.into()),
+            Err(source) => return Err(kubeconfig::Error::ReadConfig { path, source }.into()),
         }
         let read = match &self.kubeconfig {
             Some(path) => Kubeconfig::read_from(path),
@@ -83,6 +89,10 @@ impl ConnectionArgs {
             return Err(kubeconfig::Error::Missing { path, what: "context", name, known }.into());
         };
         let cluster_name = context.cluster.clone();
+        let others = read.contexts.iter().filter(|it| {
+            it.name != name && it.context.as_ref().is_some_and(|it| it.cluster == cluster_name)
+        });
+        let other_contexts: Vec<String> = others.map(|it| it.name.clone()).collect();
         let found = read.clusters.iter().find(|it| it.name == cluster_name);
         let found = found.and_then(|it| it.cluster.clone());
         let mut cluster = found
@@ -100,7 +110,17 @@ impl ConnectionArgs {
         let namespace = config.default_namespace.clone();
         let clock = clock.clone();
         let context = name;
-        Ok(Connection { client, path, cluster_name, cluster, namespace, context, config, clock })
+        Ok(Connection {
+            client,
+            path,
+            cluster_name,
+            cluster,
+            namespace,
+            context,
+            other_contexts,
+            config,
+            clock,
+        })
     }
 
     /// Connects and runs a command, whose error names the server if that cannot be reached.
@@ -115,13 +135,37 @@ impl ConnectionArgs {
 }
 
 impl Connection {
-    /// Names the server in the error of a request without a response. Other errors stay.
+    /// Names the server in the error of a request without a response, and the next step in that of a
+    /// request whose user is unknown. Other errors stay.
     fn name_server(&self, error: anyhow::Error) -> anyhow::Error {
+        let error = match error.downcast::<Unauthenticated>() {
+            Ok(Unauthenticated(message)) => return self.explain_credentials(&message),
+            Err(other) => other,
+        };
         let unreachable = match error.downcast::<Unreachable>() {
             Ok(unreachable) => unreachable,
             Err(other) => return other,
         };
         let server = self.cluster["server"].as_str().unwrap_or_default();
+        let context = &self.context;
+        // The causes between say only that a request has failed.
+        let cause = keel::causes(&unreachable.0).last().map(ToString::to_string);
+        let cause = cause.unwrap_or_default();
+        // In the words of rustls, whose error hyper has wrapped several times.
+        if cause.starts_with("invalid peer certificate") {
+            let reason = if cause.contains("not valid for name") || cause.contains("expired") {
+                "its certificate is not valid for this address, or at this time".to_owned()
+            } else {
+                format!(
+                    "{} has another certificate authority than the server, which was replaced or is \
+                     another one; `sampan up` writes the file of its administrator, who writes those \
+                     of others with `sampan user add NAME --output FILE`",
+                    self.path.display()
+                )
+            };
+            return anyhow!(cause)
+                .context(format!("cannot trust {server} (context {context}): {reason}"));
+        }
         let data = self.cluster["certificate-authority-data"].as_str().unwrap_or_default();
         let authority = BASE64_STANDARD.decode(data).ok().and_then(|it| String::from_utf8(it).ok());
         let question = if authority.is_some_and(|it| is_issued_by_a_plane(&it)) {
@@ -129,9 +173,43 @@ impl Connection {
         } else {
             "is the cluster running?"
         };
+        anyhow!(cause).context(format!("cannot reach {server} (context {context}): {question}"))
+    }
+
+    /// The error of a request whose user the server does not know; `message` is the server's.
+    fn explain_credentials(&self, message: &str) -> anyhow::Error {
         let context = &self.context;
-        anyhow::Error::from(unreachable.0)
-            .context(format!("cannot reach {server} (context {context}): {question}"))
+        let Some(CertificateInfo { user, ends, .. }) = self.certificate() else {
+            return anyhow!(
+                "the server does not accept the credentials of the context {context:?} ({message})"
+            );
+        };
+        let next = if *context == context_name(&user, &self.cluster_name) {
+            format!("an administrator renews it with `sampan user add {user}`")
+        } else {
+            "`sampan up` writes a new one for its administrator when it starts".to_owned()
+        };
+        if ends <= self.clock.now() {
+            let end = utc::format(ends);
+            return anyhow!(
+                "the certificate of the context {context:?} ended at {end}: {next} ({message})"
+            );
+        }
+        anyhow!(
+            "the server does not accept the certificate of the context {context:?}, which is of \
+             another cluster or of a replaced certificate authority: {next} ({message})"
+        )
+    }
+
+    /// The client certificate of the context.
+    fn certificate(&self) -> Option<CertificateInfo> {
+        let auth = &self.config.auth_info;
+        let pem = match (&auth.client_certificate_data, &auth.client_certificate) {
+            (Some(data), _) => BASE64_STANDARD.decode(data).ok()?,
+            (None, Some(path)) => std::fs::read(path).ok()?,
+            (None, None) => return None,
+        };
+        CertificateInfo::read(&String::from_utf8(pem).ok()?)
     }
 
     /// A client that acts as another user; the connection's own client without arguments.
@@ -153,6 +231,11 @@ impl Connection {
 #[error("cannot reach the server of the context")]
 struct Unreachable(#[source] Error);
 
+/// A request whose user the server does not know, in the words of the server.
+#[derive(Debug, thiserror::Error)]
+#[error("the server does not know you ({0})")]
+struct Unauthenticated(String);
+
 /// A request that the user may not make, in the words of the server.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -161,11 +244,7 @@ struct Forbidden(String);
 /// The error of a request in the words of the server, or with its causes if there was no response.
 pub(crate) fn explain(error: Error) -> anyhow::Error {
     match error {
-        Error::Api(status) if status.code == 401 => anyhow!(
-            "the server does not know you: the credentials of the context have expired, or belong to \
-             another cluster ({})",
-            status.message
-        ),
+        Error::Api(status) if status.code == 401 => Unauthenticated(status.message.clone()).into(),
         Error::Api(status) if status.code == 403 => Forbidden(status.message.clone()).into(),
         Error::Api(status) => anyhow!("{}", status.message),
         other => Unreachable(other).into(),

@@ -21,8 +21,8 @@ use machinery::{Map, Value};
 
 pub(crate) use merge::{Entry, Merged, merge_into};
 pub(crate) use people::{
-    CertificateInfo, OutputError, PersonEntry, RemovedPerson, add_person, check_person,
-    context_name, people, remove_person,
+    AddedPerson, CertificateInfo, CurrentContext, Namespace, OutputError, PersonEntry,
+    RemovedPerson, add_person, check_person, context_name, key_identifier, people, remove_person,
 };
 
 /// The address of a server and the credentials for it, with the content of all files.
@@ -212,7 +212,7 @@ pub(crate) fn resolve(path: &Path, context: Option<&str>) -> Result<Access, Erro
     file.check_method(user_name, user)?;
     Ok(Access {
         server: server.to_owned(),
-        certificate_authority: file.pem(cluster, "certificate-authority")?,
+        certificate_authority: pem(path, cluster, "certificate-authority")?,
         tls_server_name: text(cluster, "tls-server-name").map(str::to_owned),
         insecure: cluster.get("insecure-skip-tls-verify") == Some(&Value::Bool(true)),
         identity: file.identity(user_name, user)?,
@@ -245,20 +245,8 @@ impl File<'_> {
         })
     }
 
-    /// The value of a field, which is base64 in the field `FIELD-data`, or the path of a file.
-    fn pem(&self, map: &Map<String, Value>, field: &str) -> Result<Option<Vec<u8>>, Error> {
-        let data = format!("{field}-data");
-        if let Some(encoded) = text(map, &data) {
-            let decoded = BASE64_STANDARD.decode(encoded);
-            let decoded =
-                decoded.map_err(|_| malformed(self.path, format!("{data} is not base64")))?;
-            return Ok(Some(decoded));
-        }
-        text(map, field).map(|path| self.read_relative(path)).transpose()
-    }
-
     fn identity(&self, user: &str, map: &Map<String, Value>) -> Result<Option<Identity>, Error> {
-        match (self.pem(map, "client-certificate")?, self.pem(map, "client-key")?) {
+        match (pem(self.path, map, "client-certificate")?, pem(self.path, map, "client-key")?) {
             (Some(certificate), Some(key)) => Ok(Some(Identity { certificate, key })),
             (None, None) => Ok(None),
             _ => Err(malformed(
@@ -274,7 +262,7 @@ impl File<'_> {
         let Some(path) = text(user, "tokenFile") else {
             return Ok(text(user, "token").map(str::to_owned));
         };
-        let token = String::from_utf8(self.read_relative(path)?)
+        let token = String::from_utf8(read_relative(self.path, path)?)
             .map_err(|_| malformed(self.path, format!("{path} holds no token")))?;
         Ok(Some(token.trim().to_owned()))
     }
@@ -290,11 +278,24 @@ impl File<'_> {
             None => Ok(()),
         }
     }
+}
 
-    fn read_relative(&self, path: &str) -> Result<Vec<u8>, Error> {
-        let path = self.path.parent().unwrap_or(Path::new("")).join(path);
-        fs::read(&path).map_err(|source| Error::Read { path, source })
+/// The value of a field in the file at `path`, which is base64 in the field `FIELD-data`, or the path
+/// of another file.
+fn pem(path: &Path, map: &Map<String, Value>, field: &str) -> Result<Option<Vec<u8>>, Error> {
+    let data = format!("{field}-data");
+    if let Some(encoded) = text(map, &data) {
+        let decoded = BASE64_STANDARD.decode(encoded);
+        let decoded = decoded.map_err(|_| malformed(path, format!("{data} is not base64")))?;
+        return Ok(Some(decoded));
     }
+    text(map, field).map(|named| read_relative(path, named)).transpose()
+}
+
+/// Reads a file that the file at `path` names.
+fn read_relative(path: &Path, named: &str) -> Result<Vec<u8>, Error> {
+    let path = path.parent().unwrap_or(Path::new("")).join(named);
+    fs::read(&path).map_err(|source| Error::Read { path, source })
 }
 
 fn parse(path: &Path, bytes: &[u8]) -> Result<Map<String, Value>, Error> {

@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod connection;
 mod duration_arg;
+mod file_size_limit;
 mod kubeconfig;
 mod memory_limit;
 mod open_files;
@@ -35,6 +36,9 @@ fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         // Objects may be nested a thousand levels deep, and are traversed recursively.
         .thread_stack_size(8 << 20)
+        // While controllers keep all threads busy, a request is noticed after this number of polls; a
+        // poll of theirs takes a few tenths of a millisecond.
+        .event_interval(8)
         .enable_all()
         .build()
     {
@@ -57,7 +61,7 @@ fn main() -> ExitCode {
             // An answer of "no" is an exit code and not an error.
             Command::Auth(args) => return commands::auth::run(*args).await,
             Command::Bench(args) => commands::bench::run(*args).await,
-            Command::Certs(args) => commands::certs::run(&args),
+            Command::Certs(args) => commands::certs::run(&args).await,
             Command::Completion(args) => commands::completion::run(&args),
             // It prints its errors as kubectl does.
             Command::Verb(verb) => return kubectl::run(verb, &mut Io::standard()).await,

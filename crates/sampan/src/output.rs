@@ -3,15 +3,19 @@
 //! A failed write to standard output is an error of the command, except for a closed pipe: the
 //! reader, such as `head`, has read enough. A failed write to standard error is ignored, since it
 //! cannot be reported.
+//!
+//! Lines may have text of the server: its control characters are escaped.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
+use keel::escape_controls;
+
 /// Prints a line of the result.
 pub(crate) fn print_line(text: &str) -> Result<()> {
-    print(format!("{text}\n").as_bytes())
+    print(format!("{}\n", escape_controls(text)).as_bytes())
 }
 
 /// Prints a result that includes its line ends.
@@ -22,7 +26,7 @@ pub(crate) fn print(bytes: &[u8]) -> Result<()> {
 
 /// Prints a line that is not part of the result, on standard error.
 pub(crate) fn print_note(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", escape_controls(text));
 }
 
 /// Prints an error and its causes on standard error.

@@ -1,12 +1,17 @@
 //! [`aligned`]: rows of text in columns, as kubectl prints them.
 
+use keel::escape_controls;
+
 /// The minimum width of a column.
 const MIN_WIDTH: usize = 6;
 /// The number of spaces after the widest cell of a column.
 const PADDING: usize = 3;
 
-/// Aligns the columns of rows that have the same number of cells; a line for each row.
+/// Aligns the columns of rows that have the same number of cells; a line for each row. Control characters
+/// of cells are escaped, since they may have text of the server.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {
         let widths = rows.iter().filter_map(|row| row.get(column)).map(|it| it.chars().count());
@@ -14,7 +19,7 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
-    for row in rows {
+    for row in &rows {
         for (column, cell) in row.iter().enumerate() {
             text.push_str(cell);
             if column + 1 < row.len() {
@@ -27,6 +32,11 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     text
 }
 
+/// A cell in one line, without control characters.
+fn one_line(cell: &str) -> String {
+    escape_controls(cell).replace('\n', "\\n").replace('\t', "\\t")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,6 +46,12 @@ mod tests {
         let rows = [["NAME", "ROLE"], ["a", "view"], ["someone", ""]];
         let rows = rows.map(|row| row.map(str::to_owned).to_vec());
         assert_eq!(aligned(&rows), "NAME      ROLE\na         view\nsomeone   \n");
+    }
+
+    #[test]
+    fn control_characters_of_a_cell_become_visible() {
+        let rows = [["a\u{1b}[2J\nb".to_owned(), "c\td".to_owned()].to_vec()];
+        assert_eq!(aligned(&rows), "a^[[2J\\nb   c\\td\n");
     }
 
     #[test]

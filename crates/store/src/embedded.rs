@@ -18,6 +18,7 @@
 //! lost writes must not be served. An incomplete batch at the end of the log is dropped.
 
 mod directory;
+mod store_files;
 mod disk;
 mod row;
 mod frame;
@@ -35,6 +36,7 @@ use std::sync::Arc;
 use keel::{Clock, Tasks};
 
 pub use disk::{Disk, StoreFile};
+pub use store_files::StoreFiles;
 
 use crate::state::StoreState;
 use crate::writer::Writer;

@@ -33,12 +33,12 @@ pub(crate) fn documents(objects: &[Value]) -> String {
 pub(crate) fn kustomize(objects: &[Value], chart: &Chart<'_>) -> Vec<(String, String)> {
     let mut files: Vec<(String, String)> =
         objects.iter().map(|object| (file_name(object), yaml::encode(object))).collect();
-    let (image, tag) = split_image(chart.image);
+    let (image, field, version) = split_image(chart.image);
     let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
     let kustomization = json!({
         "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
         "resources": names,
-        "images": [{"name": image, "newName": image, "newTag": tag}],
+        "images": [{"name": image, "newName": image, field: version}],
     });
     files.push(("kustomization.yaml".to_owned(), yaml::encode(&kustomization)));
     files
@@ -114,12 +114,21 @@ fn file_name(object: &Value) -> String {
     }
 }
 
-/// The name and the tag of an image.
-fn split_image(image: &str) -> (&str, &str) {
-    match image.rsplit_once(':') {
+/// The name of an image, and the field and the value of Kustomize that choose its version: the digest,
+/// or else the tag.
+fn split_image(image: &str) -> (&str, &str, &str) {
+    let (tagged, digest) = match image.split_once('@') {
+        Some((tagged, digest)) => (tagged, Some(digest)),
+        None => (image, None),
+    };
+    let (name, tag) = match tagged.rsplit_once(':') {
         // The colon of a port is before a slash.
         Some((name, tag)) if !tag.contains('/') => (name, tag),
-        _ => (image, "latest"),
+        _ => (tagged, "latest"),
+    };
+    match digest {
+        Some(digest) => (name, "digest", digest),
+        None => (name, "newTag", tag),
     }
 }
 
@@ -128,9 +137,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_has_a_name_and_a_tag() {
-        assert_eq!(split_image("mock.com:5000/a:v1"), ("mock.com:5000/a", "v1"));
-        assert_eq!(split_image("mock.com:5000/a"), ("mock.com:5000/a", "latest"));
+    fn an_image_has_a_name_and_a_tag_or_a_digest() {
+        let name = "mock.com:5000/a";
+        assert_eq!(split_image("mock.com:5000/a:v1"), (name, "newTag", "v1"));
+        assert_eq!(split_image("mock.com:5000/a"), (name, "newTag", "latest"));
+        for image in ["mock.com:5000/a:v1@sha256:0", "mock.com:5000/a@sha256:0"] {
+            assert_eq!(split_image(image), (name, "digest", "sha256:0"));
+        }
     }
 
     #[test]

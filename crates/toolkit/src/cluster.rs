@@ -1,5 +1,6 @@
 //! [`ClusterArgs`] and [`Cluster`]: requests to the server of a kubeconfig, with objects as JSON.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
@@ -32,8 +33,13 @@ impl ClusterArgs {
     /// Reads the kubeconfig. Nothing is sent yet.
     pub(crate) async fn connect(&self) -> Result<Cluster> {
         let config = self.config().await?;
-        let server = config.cluster_url.to_string();
+        let server = ServerUrl(config.cluster_url.to_string());
         Ok(Cluster { client: client::connect(config, &Clock::system())?, server })
+    }
+
+    /// The URL of the server. Nothing is sent, and no helper for credentials is started.
+    pub(crate) async fn server(&self) -> Result<ServerUrl> {
+        Ok(ServerUrl(self.config().await?.cluster_url.to_string()))
     }
 
     async fn config(&self) -> Result<Config> {
@@ -64,20 +70,37 @@ impl ClusterArgs {
 /// See the [module documentation](self).
 pub(crate) struct Cluster {
     client: Client,
-    server: String,
+    server: ServerUrl,
+}
+
+/// The URL of a server.
+#[derive(Debug)]
+pub(crate) struct ServerUrl(String);
+
+impl ServerUrl {
+    /// Whether the server can reach what listens on this machine only.
+    pub(crate) fn is_on_this_machine(&self) -> bool {
+        let address = self.0.split_once("://").map_or("", |(_, rest)| rest);
+        ["127.", "localhost:", "[::1]:"].iter().any(|host| address.starts_with(host))
+    }
+}
+
+impl fmt::Display for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.trim_end_matches('/'))
+    }
 }
 
 impl Cluster {
     /// A server that a client reaches.
     #[cfg(test)]
     pub(crate) fn of(client: Client) -> Self {
-        Self { client, server: "the server".to_owned() }
+        Self { client, server: ServerUrl("the server".to_owned()) }
     }
 
     /// Whether the server can reach what listens on this machine only.
     pub(crate) fn is_on_this_machine(&self) -> bool {
-        let address = self.server.split_once("://").map_or("", |(_, rest)| rest);
-        ["127.", "localhost:", "[::1]:"].iter().any(|host| address.starts_with(host))
+        self.server.is_on_this_machine()
     }
 
     /// The object at a path, if it exists.

@@ -10,6 +10,7 @@ use crate::output::Output;
 use machinery::Value;
 
 const EXAMPLES: &str = "Examples:
+  sampan image push && sampan deploy
   sampan deploy --image mock.com:5000/operator-demo:v1
   kubectl rollout status deployment/operator-demo -n operator-demo-system";
 
@@ -46,6 +47,7 @@ impl DeployArgs {
     /// Applies the objects.
     pub async fn run(&self, output: &mut Output<'_>) -> Result<()> {
         let derived = self.deployment.derive(output)?;
+        output.note(&format!("the image is {}", derived.image));
         let cluster = self.cluster.connect().await?;
         deploy(&cluster, &derived.objects, self.force, output).await?;
         output.note(&format!(

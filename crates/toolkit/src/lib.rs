@@ -9,7 +9,9 @@
 //! | [`ManifestsArgs`] | `sampan manifests`: CRDs, roles, Deployment, webhooks |
 //! | [`InstallArgs`], [`UninstallArgs`] | `sampan install`, `sampan uninstall`: the CRDs in a cluster |
 //! | [`RunArgs`] | `sampan run`: the operator on this machine, restarted after each change |
+//! | [`ImageBuildArgs`], [`ImagePushArgs`], [`ImageLoginArgs`] | `sampan image`: an OCI image of the operator, in a registry |
 //! | [`DeployArgs`], [`UndeployArgs`] | `sampan deploy`, `sampan undeploy`: the operator in a cluster |
+//! | [`DoctorArgs`] | `sampan doctor`: what is missing on this machine |
 //!
 //! A command is the arguments and a function `run`, which prints to an [`Output`].
 
@@ -35,6 +37,8 @@ mod crd_check;
 mod install;
 mod deploy;
 mod run;
+mod image;
+mod doctor;
 
 pub use add_controller::AddControllerArgs;
 pub use bundle::Format;
@@ -42,6 +46,10 @@ pub use cluster::ClusterArgs;
 pub use create_api::CreateApiArgs;
 pub use create_webhook::CreateWebhookArgs;
 pub use deploy::{DeployArgs, UndeployArgs};
+pub use doctor::{DoctorArgs, ReportFormat};
+pub use image::{
+    Base, ImageBuildArgs, ImageLoginArgs, ImagePushArgs, Libc, Platform, Reference, RegistryArgs,
+};
 pub use init::InitArgs;
 pub use install::{InstallArgs, UninstallArgs};
 pub use manifests::{DeploymentArgs, ManifestsArgs};

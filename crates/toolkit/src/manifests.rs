@@ -10,6 +10,7 @@ use crate::bundle::{Chart, Format, documents, helm, kustomize};
 use crate::cargo::Cargo;
 use crate::change_set::ChangeSet;
 use crate::deployment::Deployment;
+use crate::image::pushed_image;
 use crate::output::Output;
 use crate::project::Project;
 use crate::project_args::BuildArgs;
@@ -49,7 +50,8 @@ pub struct ManifestsArgs {
 /// How the operator is deployed.
 #[derive(Debug, clap::Args)]
 pub struct DeploymentArgs {
-    /// Image of the operator [default: the name and the version of the project]
+    /// Image of the operator [default: the one that `sampan image push` has pushed last, or the name and
+    /// the version of the project]
     #[arg(long)]
     pub image: Option<String>,
     /// Namespace of the operator [default: the name of the project and -system]
@@ -100,7 +102,7 @@ impl ManifestsArgs {
 pub(crate) struct Derived {
     pub(crate) project: Project,
     pub(crate) namespace: String,
-    image: String,
+    pub(crate) image: String,
     pub(crate) objects: Vec<Value>,
 }
 
@@ -128,8 +130,11 @@ impl DeploymentArgs {
     ) -> Result<Derived> {
         let (project, cargo) = self.build.find()?;
         let namespace = self.namespace.clone().unwrap_or_else(|| project.namespace());
-        let default_image = || format!("{}:{}", project.name, project.version);
-        let image = self.image.clone().unwrap_or_else(default_image);
+        let image = match &self.image {
+            Some(image) => image.clone(),
+            None => pushed_image(&project.root)?
+                .unwrap_or_else(|| format!("{}:{}", project.name, project.version)),
+        };
         let manifests = printed_manifests(&cargo, &namespace)?;
         let access = access(&cargo, &project.root)?;
         let deployment = Deployment {

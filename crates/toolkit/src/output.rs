@@ -4,6 +4,8 @@ use std::io::Write;
 
 use anyhow::Result;
 
+use keel::escape_controls;
+
 /// Where a command prints: results, for other programs as well, and notes, for the user.
 ///
 /// ```
@@ -28,9 +30,10 @@ impl<'a> Output<'a> {
         Self { results, notes }
     }
 
-    /// Prints a line of the result. The writer decides whether a closed pipe is an error.
+    /// Prints a line of the result, without control characters. The writer decides whether a closed pipe
+    /// is an error.
     pub fn line(&mut self, text: &str) -> Result<()> {
-        self.bytes(format!("{text}\n").as_bytes())
+        self.bytes(format!("{}\n", escape_controls(text)).as_bytes())
     }
 
     /// Prints a result that has its line ends.
@@ -39,8 +42,9 @@ impl<'a> Output<'a> {
         Ok(self.results.flush()?)
     }
 
-    /// Prints a line for the user. A failure cannot be reported, and is ignored.
+    /// Prints a line for the user, without control characters. A failure cannot be reported, and is
+    /// ignored.
     pub fn note(&mut self, text: &str) {
-        let _ = writeln!(self.notes, "{text}");
+        let _ = writeln!(self.notes, "{}", escape_controls(text));
     }
 }

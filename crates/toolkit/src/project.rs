@@ -93,6 +93,11 @@ impl Project {
         Ok(Self { root: root.to_owned(), name, version, domain, kinds, manifest })
     }
 
+    /// A text of the crate's package, such as its `description`.
+    pub(crate) fn package_text(&self, key: &str) -> Option<&str> {
+        self.manifest["package"].get(key).and_then(Item::as_str)
+    }
+
     /// The name of the crate in Rust code.
     pub(crate) fn crate_name(&self) -> String {
         names::crate_name(&self.name)

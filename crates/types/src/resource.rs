@@ -177,6 +177,8 @@ pub struct Selectable {
     pub label: String,
     /// Where the value is, field by field.
     pub path: Vec<String>,
+    /// The field whose value is used if that at `path` is absent or empty.
+    pub fallback: Option<&'static str>,
     /// The value of an absent field.
     pub absent: &'static str,
 }

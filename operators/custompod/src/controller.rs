@@ -34,7 +34,12 @@ pub fn controller<K: PodSet>(manager: &Manager, options: &Options) -> Controller
         recorder: manager.recorder("custompod-operator"),
         image: options.image.clone(),
     };
-    Controller::for_::<K>().owns::<Pod>().workers(options.workers).reconcile(reconcile, context)
+    Controller::for_::<K>()
+        .owns::<Pod>()
+        .workers(options.workers)
+        // A user with many of them does not delay those of others.
+        .workers_per_namespace(options.workers / 2)
+        .reconcile(reconcile, context)
 }
 
 async fn reconcile<K: PodSet>(request: Request, cx: Arc<Context<K>>) -> Result<Action, Failure> {

@@ -3,7 +3,13 @@
 //! Both versions have the same spec; `v2` adds a status. In `v1`, which has none, an annotation holds
 //! the status, so that an object that is written in `v1` keeps it.
 
+use std::collections::BTreeSet;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
 use runtime::Versions;
+use runtime::kube_core::admission::AdmissionRequest;
+use runtime::webhook::Changed;
 
 /// The version without a status.
 pub mod v1 {
@@ -26,10 +32,19 @@ pub mod v1 {
     pub struct NetworkSpec {
         /// The addresses of the network, such as `192.168.0.0/16`.
         #[schemars(length(max = 43))]
-        #[schema(rule(
-            "isCIDR(self) && cidr(self) == cidr(self).masked()",
-            message = "must be a network in CIDR notation, such as 192.168.0.0/16"
-        ))]
+        #[schema(
+            rule(
+                "isCIDR(self) && cidr(self) == cidr(self).masked()",
+                message = "must be a network in CIDR notation, such as 192.168.0.0/16"
+            ),
+            rule(
+                "!isCIDR(self) || ['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', \
+                 '255.255.255.255/32', '::/127', 'fe80::/10', 'ff00::/8'].all(reserved, \
+                 !cidr(reserved).containsCIDR(self) && !cidr(self).containsCIDR(reserved))",
+                message = "must not overlap unspecified, loopback, link-local, multicast or \
+                           broadcast addresses"
+            )
+        )]
         pub cidr: String,
         /// The address of the gateway, such as `192.168.0.1`.
         #[schemars(length(max = 39))]
@@ -75,10 +90,19 @@ pub mod v2 {
     pub struct NetworkSpec {
         /// The addresses of the network, such as `192.168.0.0/16`.
         #[schemars(length(max = 43))]
-        #[schema(rule(
-            "isCIDR(self) && cidr(self) == cidr(self).masked()",
-            message = "must be a network in CIDR notation, such as 192.168.0.0/16"
-        ))]
+        #[schema(
+            rule(
+                "isCIDR(self) && cidr(self) == cidr(self).masked()",
+                message = "must be a network in CIDR notation, such as 192.168.0.0/16"
+            ),
+            rule(
+                "!isCIDR(self) || ['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', \
+                 '255.255.255.255/32', '::/127', 'fe80::/10', 'ff00::/8'].all(reserved, \
+                 !cidr(reserved).containsCIDR(self) && !cidr(self).containsCIDR(reserved))",
+                message = "must not overlap unspecified, loopback, link-local, multicast or \
+                           broadcast addresses"
+            )
+        )]
         pub cidr: String,
         /// The address of the gateway, such as `192.168.0.1`.
         #[schemars(length(max = 39))]
@@ -111,17 +135,15 @@ pub enum Network {
     V2(v2::Network),
 }
 
-/// The annotation of a `v1` object that holds the status of `v2`.
+/// The annotation of a `v1` object that holds the status of `v2`. It is written by the conversion only: a
+/// webhook gives each object that is written in `v1` the annotation of the object as it is stored.
 const STATUS_ANNOTATION: &str = "samplecrd.k8s.io/v2-status";
 
 impl From<v2::Network> for v1::Network {
     fn from(network: v2::Network) -> Self {
         let v2::Network { mut metadata, spec, status } = network;
         let status = status.and_then(|status| serde_json::to_string(&status).ok());
-        if let Some(status) = status {
-            let annotations = metadata.annotations.get_or_insert_default();
-            annotations.insert(STATUS_ANNOTATION.to_owned(), status);
-        }
+        set_status_annotation(&mut metadata, status);
         Self { metadata, spec: v1::NetworkSpec { cidr: spec.cidr, gateway: spec.gateway } }
     }
 }
@@ -129,14 +151,56 @@ impl From<v2::Network> for v1::Network {
 impl From<v1::Network> for v2::Network {
     fn from(network: v1::Network) -> Self {
         let v1::Network { mut metadata, spec } = network;
-        let annotations = metadata.annotations.as_mut();
-        let status = annotations.and_then(|all| all.remove(STATUS_ANNOTATION));
-        metadata.annotations = metadata.annotations.filter(|annotations| !annotations.is_empty());
-        // A status that a user has made unreadable is written anew by the operator.
+        let status = status_annotation(&metadata).cloned();
+        set_status_annotation(&mut metadata, None);
+        // A status that the schema would refuse is written anew by the operator.
         let status = status.and_then(|status| serde_json::from_str(&status).ok());
+        let status = status.filter(is_valid);
         let spec = v2::NetworkSpec { cidr: spec.cidr, gateway: spec.gateway };
         Self { metadata, spec, status }
     }
+}
+
+fn status_annotation(metadata: &ObjectMeta) -> Option<&String> {
+    metadata.annotations.as_ref()?.get(STATUS_ANNOTATION)
+}
+
+fn set_status_annotation(metadata: &mut ObjectMeta, status: Option<String>) {
+    let name = STATUS_ANNOTATION.to_owned();
+    match (status, &mut metadata.annotations) {
+        (Some(status), annotations) => {
+            annotations.get_or_insert_default().insert(name, status);
+        }
+        (None, Some(annotations)) => {
+            annotations.remove(&name);
+        }
+        (None, None) => {}
+    }
+    metadata.annotations = metadata.annotations.take().filter(|all| !all.is_empty());
+}
+
+/// Whether the conditions are such as the schema of `v2` accepts.
+fn is_valid(status: &v2::NetworkStatus) -> bool {
+    let mut types = BTreeSet::new();
+    status.conditions.iter().all(|condition| {
+        !condition.type_.is_empty()
+            && !condition.reason.is_empty()
+            && matches!(condition.status.as_str(), "True" | "False" | "Unknown")
+            && types.insert(&condition.type_)
+    })
+}
+
+/// Gives a Network that is written in `v1` the status that is stored. A user who may write Networks need
+/// not be allowed to write their status.
+pub(crate) fn keep_status(request: AdmissionRequest<v1::Network>) -> Changed<v1::Network> {
+    let Some(mut network) = request.object else { return Changed::nothing() };
+    let stored = request.old_object.as_ref();
+    let stored = stored.and_then(|stored| status_annotation(&stored.metadata));
+    if status_annotation(&network.metadata) == stored {
+        return Changed::nothing();
+    }
+    set_status_annotation(&mut network.metadata, stored.cloned());
+    Changed::to(network)
 }
 
 #[cfg(test)]
@@ -160,13 +224,35 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_status_is_dropped() {
-        let old = json!({
-            "apiVersion": "samplecrd.k8s.io/v1", "kind": "Network",
-            "metadata": {"name": "a", "annotations": {STATUS_ANNOTATION: "{"}},
+    fn a_status_that_the_schema_would_refuse_is_dropped() {
+        let ready = json!({"type": "Ready", "status": "True", "reason": "InSync", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let mut maybe = ready.clone();
+        maybe["status"] = json!("Maybe");
+        let mut nameless = ready.clone();
+        nameless["type"] = json!("");
+        let conditions = |all: &[&serde_json::Value]| json!({"conditions": all}).to_string();
+        for status in
+            ["{", &conditions(&[&ready, &ready]), &conditions(&[&maybe]), &conditions(&[&nameless])]
+        {
+            let old = json!({
+                "apiVersion": "samplecrd.k8s.io/v1", "kind": "Network",
+                "metadata": {"name": "a", "annotations": {STATUS_ANNOTATION: status}},
+                "spec": {"cidr": "10.0.0.0/8", "gateway": "10.0.0.1"},
+            });
+            let new = Network::convert(old, "samplecrd.k8s.io/v2").unwrap();
+            assert_eq!((&new["metadata"], new.get("status")), (&json!({"name": "a"}), None));
+        }
+    }
+
+    #[test]
+    fn the_annotation_of_a_v2_object_is_not_its_status() {
+        let network = json!({
+            "apiVersion": "samplecrd.k8s.io/v2", "kind": "Network",
+            "metadata": {"name": "a", "annotations": {STATUS_ANNOTATION: "{}", "b": "c"}},
             "spec": {"cidr": "10.0.0.0/8", "gateway": "10.0.0.1"},
         });
-        let new = Network::convert(old, "samplecrd.k8s.io/v2").unwrap();
-        assert_eq!((&new["metadata"], new.get("status")), (&json!({"name": "a"}), None));
+        let old = Network::convert(network, "samplecrd.k8s.io/v1").unwrap();
+        assert_eq!(old["metadata"]["annotations"], json!({"b": "c"}));
     }
 }

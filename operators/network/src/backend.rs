@@ -21,7 +21,7 @@ pub mod neutron;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-pub use desired::Desired;
+pub use desired::{Desired, InvalidSpec};
 pub use mark::{ClusterName, InvalidClusterName, Mark};
 
 use runtime::Request;
@@ -32,11 +32,12 @@ pub trait Backend: Send + Sync + 'static {
     type Change: Display + Send + Sync;
 
     /// The difference between the desired state and the actual one. Without a desired state, nothing
-    /// with this mark should exist.
+    /// with this mark should exist. `known` are the objects that the last plan without changes found.
     fn plan(
         &self,
         mark: &Mark,
         desired: Option<&Desired>,
+        known: &Ids,
     ) -> impl Future<Output = Result<Plan<Self::Change>, BackendError>> + Send;
 
     /// Makes one change of a plan.
@@ -66,8 +67,11 @@ pub struct Plan<C> {
     /// What differs from the desired state. The changes are made in this order.
     pub changes: Vec<C>,
     /// The objects of the backend, by their part: the `backendIds` of the status.
-    pub ids: BTreeMap<String, String>,
+    pub ids: Ids,
 }
+
+/// The identifiers of a backend's objects by their part, such as `network` and `subnet`.
+pub type Ids = BTreeMap<String, String>;
 
 /// The reason why a backend has not done what it should.
 #[derive(Debug, thiserror::Error)]

@@ -1,13 +1,15 @@
 //! The reconcile function: makes the networks of a backend those that the API declares.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Namespace;
 use tokio::sync::{OnceCell, mpsc};
 
+use crate::address_index::AddressIndex;
 use crate::api::v2::{Network, NetworkStatus};
-use crate::backend::{Backend, BackendError, ClusterName, Desired, Mark};
+use crate::backend::{Backend, BackendError, ClusterName, Desired, Ids, Mark};
 use crate::{Options, overlap, resync};
 use runtime::informer::ObjectEvent;
 use runtime::informer::work_queue::RateLimits;
@@ -23,6 +25,7 @@ const MAX_PLANS: usize = 8;
 pub(crate) struct Context<B> {
     pub(crate) client: Client,
     pub(crate) networks: Lister<Network>,
+    addresses: AddressIndex,
     pub(crate) backend: Arc<B>,
     recorder: Recorder,
     clock: Clock,
@@ -43,11 +46,16 @@ pub(crate) fn add<B: Backend>(manager: &Manager, options: &Options, backend: Arc
             .when(is_relevant())
             .channel(resyncs)
             .workers(2)
+            // A user with many Networks does not delay those of others.
+            .workers_per_namespace(1)
             .back_off(retries)
             .reconcile(reconcile, Arc::clone(&context)),
     );
     resync::run_periodically(manager, context, options.resync, sender);
 }
+
+/// The time after which a backend counts as slow.
+pub(crate) const SLOW: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// The longest time between two attempts.
 const MAX_BACKOFF: std::time::Duration = std::time::Duration::from_mins(1);
@@ -83,14 +91,16 @@ struct Converged {
     /// The changes that were made, also before a failure.
     changes: Vec<String>,
     /// The objects of the backend.
-    ids: Result<BTreeMap<String, String>, BackendError>,
+    ids: Result<Ids, BackendError>,
 }
 
 impl<B: Backend> Context<B> {
     fn new(manager: &Manager, options: &Options, backend: Arc<B>) -> Self {
+        let networks = manager.lister();
         Self {
             client: manager.client(),
-            networks: manager.lister(),
+            addresses: AddressIndex::new(networks.indexer()),
+            networks,
             backend,
             recorder: manager.recorder("samplecrd.k8s.io/network-operator"),
             clock: manager.clock().clone(),
@@ -111,13 +121,19 @@ impl<B: Backend> Context<B> {
     ) -> Result<Action, Failure> {
         let desired = match Desired::parse(&network.spec) {
             Ok(desired) => desired,
-            Err(why) => return self.refuse(networks, network, "Invalid", &why).await,
+            Err(why) => {
+                return self.refuse(networks, network, "Invalid", &why.to_string()).await;
+            }
         };
-        let others = self.networks.list().objects;
-        if let Some(why) = overlap::with_an_older_network(network, &desired, &others) {
+        if let Some(why) = overlap::with_an_older_network(network, &desired, &self.addresses) {
             return self.refuse(networks, network, "Overlap", &why).await;
         }
-        let Converged { changes, ids } = self.converge(request, Some(&desired)).await;
+        let known = network.status.as_ref().map(|status| status.backend_ids.clone());
+        let known = known.unwrap_or_default();
+        let converging = self.converge(request, Some(&desired), &known);
+        let (done, reported) = self.report_if_slow(networks, network, converging).await;
+        let Converged { changes, ids } = done;
+        let network = reported.as_ref().unwrap_or(network);
         self.record_changes(request, network, &changes);
         match ids {
             Ok(ids) => {
@@ -145,8 +161,37 @@ impl<B: Backend> Context<B> {
         }
     }
 
+    /// Waits for the backend. If that takes long, the log says so, and so does the condition of a Network
+    /// that is not ready, which is returned as it then is.
+    async fn report_if_slow<T>(
+        &self,
+        networks: &Api<Network>,
+        network: &Network,
+        converging: impl Future<Output = T>,
+    ) -> (T, Option<Network>) {
+        let mut converging = pin!(converging);
+        tokio::select! {
+            done = &mut converging => return (done, None),
+            () = self.clock.sleep(SLOW) => {}
+        }
+        let why = format!("the backend has not completed its work in {} s", SLOW.as_secs());
+        tracing::warn!("{why}");
+        let conditions = network.status.as_ref().map(|status| &status.conditions);
+        let is_ready = conditions.is_some_and(|all| conditions::is_true(all, "Ready"));
+        let mut reported = None;
+        if !is_ready {
+            match self.report_not_ready(networks, network, "BackendSlow", &why).await {
+                Ok(status) => {
+                    reported = Some(Network { status: Some(status), ..network.clone() });
+                }
+                Err(error) => tracing::warn!(%error, "cannot write the status"),
+            }
+        }
+        (converging.await, reported)
+    }
+
     async fn clean_up(&self, request: &Request, network: &Network) -> Result<Action, Failure> {
-        let Converged { changes, ids } = self.converge(request, None).await;
+        let Converged { changes, ids } = self.converge(request, None, &Ids::new()).await;
         if !changes.is_empty() || ids.is_ok() {
             let what =
                 if changes.is_empty() { "nothing was left".into() } else { changes.join("; ") };
@@ -173,7 +218,7 @@ impl<B: Backend> Context<B> {
         if networks.get_opt(request.name()).await?.is_some() {
             return Ok(());
         }
-        let Converged { changes, ids } = self.converge(request, None).await;
+        let Converged { changes, ids } = self.converge(request, None, &Ids::new()).await;
         if !changes.is_empty() {
             let changes = changes.join("; ");
             tracing::warn!(%changes, "deleted what was left of a Network that does not exist");
@@ -184,9 +229,14 @@ impl<B: Backend> Context<B> {
     }
 
     /// Makes changes until there is nothing left to change.
-    async fn converge(&self, request: &Request, desired: Option<&Desired>) -> Converged {
+    async fn converge(
+        &self,
+        request: &Request,
+        desired: Option<&Desired>,
+        known: &Ids,
+    ) -> Converged {
         let mut changes = Vec::new();
-        let ids = self.make_changes(request, desired, &mut changes).await;
+        let ids = self.make_changes(request, desired, known, &mut changes).await;
         Converged { changes, ids }
     }
 
@@ -194,11 +244,12 @@ impl<B: Backend> Context<B> {
         &self,
         request: &Request,
         desired: Option<&Desired>,
+        known: &Ids,
         made: &mut Vec<String>,
-    ) -> Result<BTreeMap<String, String>, BackendError> {
+    ) -> Result<Ids, BackendError> {
         let mark = Mark::new(self.cluster_name().await?, request)?;
         for _ in 0..MAX_PLANS {
-            let plan = self.backend.plan(&mark, desired).await?;
+            let plan = self.backend.plan(&mark, desired, known).await?;
             if plan.changes.is_empty() {
                 return Ok(plan.ids);
             }
@@ -272,13 +323,13 @@ impl<B: Backend> Context<B> {
         network: &Network,
         reason: &str,
         why: &str,
-    ) -> Result<(), Failure> {
+    ) -> Result<NetworkStatus, Failure> {
         let mut status: NetworkStatus = network.status.clone().unwrap_or_default();
         let condition = NewCondition::new("Ready", false, reason).message(why);
         let generation = network.metadata.generation;
         conditions::set(&mut status.conditions, condition, generation, &self.clock);
         patch_status(networks, network, &status).await?;
-        Ok(())
+        Ok(status)
     }
 }
 

@@ -11,6 +11,7 @@ pub mod backend;
 pub mod controller;
 mod manifests;
 mod options;
+mod address_index;
 mod overlap;
 mod resync;
 
@@ -19,6 +20,7 @@ use std::sync::Arc;
 pub use manifests::manifests;
 pub use options::{BackendKind, Options, without_empty_variable};
 
+use address_index::AddressIndex;
 use api::{Network, v2};
 use backend::Backend;
 use backend::dry_run::DryRun;
@@ -69,13 +71,17 @@ pub fn add_to(manager: &Manager, options: &Options) -> Result<(), Error> {
 pub fn add_with<B: Backend>(manager: &Manager, options: &Options, backend: Arc<B>) {
     controller::add(manager, options, backend);
     let informer = manager.informer::<v2::Network>();
-    let networks = informer.lister();
+    let addresses = AddressIndex::new(informer.indexer());
     let validate = admission::validating(move |request| {
-        let decision = overlap::validate(request, &networks);
+        let decision = overlap::validate(request, &addresses);
         async move { decision }
     });
     // Unlike the conversion, which the cache itself may need.
     let validate = validate.after_sync(informer.has_synced());
+    let keep_status = admission::mutating(|request| {
+        let changed = api::keep_status(request);
+        async move { Ok(changed) }
+    });
     let mut certificates = CertificateOptions::of_service(NAMESPACE, "network-webhooks");
     // Beside the API server, not in a pod.
     certificates.names.extend(["localhost".to_owned(), "127.0.0.1".to_owned()]);
@@ -83,8 +89,13 @@ pub fn add_with<B: Backend>(manager: &Manager, options: &Options, backend: Arc<B
     manager.serve_webhooks(
         WebhookServer::new(ServerOptions { listen, ..ServerOptions::default() })
             .at("/validate", validate)
+            .at("/keep-status", keep_status)
             .at("/convert", conversion::converting::<Network>()),
         certificates,
-        [InjectionTarget::Validating(CRD.to_owned()), InjectionTarget::Conversion(CRD.to_owned())],
+        [
+            InjectionTarget::Validating(CRD.to_owned()),
+            InjectionTarget::Mutating(CRD.to_owned()),
+            InjectionTarget::Conversion(CRD.to_owned()),
+        ],
     );
 }

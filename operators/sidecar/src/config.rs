@@ -30,6 +30,17 @@ pub enum ConfigError {
         /// The line or field, and what is wrong with it.
         error: InvalidConfig,
     },
+    /// Remove it, or start the operator with the option.
+    #[error(
+        "the ConfigMap {namespace}/{CONFIG_MAP} has {privilege}, which needs the option \
+         --allow-privileges"
+    )]
+    Privilege {
+        /// The namespace of the `ConfigMap`.
+        namespace: String,
+        /// The field, and what it gives.
+        privilege: String,
+    },
     /// The server sent something that is not a `ConfigMap`; not expected.
     #[error("the ConfigMap {namespace}/{CONFIG_MAP} cannot be decoded: {error}")]
     Undecodable {
@@ -45,16 +56,17 @@ pub enum ConfigError {
 pub(crate) struct ConfigSource {
     maps: Lister<ConfigMap>,
     namespace: String,
+    allow_privileges: bool,
     /// Selects only the `ConfigMap`.
     selection: Selection,
 }
 
 impl ConfigSource {
     /// The `ConfigMap` in `namespace`, which the manager caches without others.
-    pub(crate) fn new(manager: &Manager, namespace: &str) -> Self {
+    pub(crate) fn new(manager: &Manager, namespace: &str, allow_privileges: bool) -> Self {
         let selection = Selection { namespace: Some(namespace.to_owned()), ..only(CONFIG_MAP) };
         let maps = manager.lister_selecting(&selection);
-        Self { maps, namespace: namespace.to_owned(), selection }
+        Self { maps, namespace: namespace.to_owned(), allow_privileges, selection }
     }
 
     /// The selection of the `ConfigMap`, for controllers.
@@ -76,8 +88,14 @@ impl ConfigSource {
         let map = map.ok_or_else(|| ConfigError::NoConfigMap(namespace()))?;
         let config = map.data.as_ref().and_then(|data| data.get(CONFIG_KEY));
         let config = config.ok_or_else(|| ConfigError::NoKey(namespace()))?;
-        Sidecar::parse(config)
-            .map_err(|error| ConfigError::Invalid { namespace: namespace(), error })
+        let sidecar = Sidecar::parse(config)
+            .map_err(|error| ConfigError::Invalid { namespace: namespace(), error })?;
+        match sidecar.privilege() {
+            Some(privilege) if !self.allow_privileges => {
+                Err(ConfigError::Privilege { namespace: namespace(), privilege })
+            }
+            _ => Ok(sidecar),
+        }
     }
 
     /// Records an event about the `ConfigMap`, whether it exists or not.

@@ -23,28 +23,34 @@ impl ConfigReporter {
         Self { config: config.clone(), recorder: manager.recorder(REPORTER) }
     }
 
-    /// The present sidecar. An Event reports the result; `otherwise` says what happens to pods without
-    /// a valid configuration.
+    /// The present sidecar. An Event reports why there is none; `otherwise` says what then happens to
+    /// pods.
     pub(crate) fn read(&self, otherwise: &str) -> Option<Sidecar> {
         match self.config.read() {
-            Ok(sidecar) => {
-                let names = sidecar.container_names();
-                let message =
-                    format!("new pods with {ANNOTATION}: \"true\" get the containers: {names}");
-                self.config.record(&self.recorder, EventType::Normal, "ConfigAccepted", &message);
-                Some(sidecar)
-            }
+            Ok(sidecar) => Some(sidecar),
             Err(error) => {
                 let reason = match &error {
                     ConfigError::NoConfigMap(_) => "ConfigMissing",
                     _ => "InvalidConfig",
                 };
                 let message = format!("{error}; {otherwise}");
-                tracing::warn!("{message}");
-                self.config.record(&self.recorder, EventType::Warning, reason, &message);
+                self.warn(reason, &message);
                 None
             }
         }
+    }
+
+    /// Reports that new pods get this sidecar.
+    pub(crate) fn accept(&self, sidecar: &Sidecar) {
+        let names = sidecar.container_names();
+        let message = format!("new pods with {ANNOTATION}: \"true\" get the containers: {names}");
+        self.config.record(&self.recorder, EventType::Normal, "ConfigAccepted", &message);
+    }
+
+    /// Reports that new pods do not get the sidecar of the `ConfigMap`.
+    pub(crate) fn warn(&self, reason: &str, message: &str) {
+        tracing::warn!("{message}");
+        self.config.record(&self.recorder, EventType::Warning, reason, message);
     }
 }
 
@@ -56,6 +62,9 @@ pub(crate) fn controller(manager: &Manager, config: &ConfigSource) -> Controller
 }
 
 async fn reconcile(_: Request, reporter: Arc<ConfigReporter>) -> Result<Action, Failure> {
-    reporter.read("new pods with the annotation are refused until it is corrected");
+    let sidecar = reporter.read("new pods with the annotation are refused until it is corrected");
+    if let Some(sidecar) = sidecar {
+        reporter.accept(&sidecar);
+    }
     Ok(Action::Done)
 }

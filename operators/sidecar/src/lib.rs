@@ -13,6 +13,7 @@
 //! them.
 
 mod sidecar;
+mod privileges;
 mod config;
 mod controller;
 mod initializer;
@@ -71,6 +72,9 @@ pub struct Options {
     /// The namespace of the `ConfigMap` `envoy-initializer`
     #[arg(long, env = "SIDECAR_CONFIG_NAMESPACE", default_value = "default")]
     pub config_namespace: String,
+    /// Accept sidecars that are privileged, or use Secrets, paths or ports of the node
+    #[arg(long, env = "SIDECAR_ALLOW_PRIVILEGES")]
+    pub allow_privileges: bool,
     /// The address of the webhook server
     #[arg(long, env = "SIDECAR_WEBHOOK_LISTEN", default_value = "127.0.0.1:9444")]
     pub webhook_listen: SocketAddr,
@@ -81,6 +85,7 @@ impl Default for Options {
         Self {
             mode: Mode::default(),
             config_namespace: "default".to_owned(),
+            allow_privileges: false,
             webhook_listen: (Ipv4Addr::LOCALHOST, 9444).into(),
         }
     }
@@ -105,7 +110,7 @@ pub fn add_to(manager: &Manager, options: &Options) -> Result<(), Error> {
     if let Some(why) = names::namespace_name(namespace).into_iter().next() {
         return Err(Error::Namespace { namespace: namespace.clone(), why });
     }
-    let config = ConfigSource::new(manager, namespace);
+    let config = ConfigSource::new(manager, namespace, options.allow_privileges);
     match options.mode {
         Mode::Initializer => {
             manager.add(controller::controller(manager, &config));

@@ -56,15 +56,29 @@ async fn reconcile(_: Request, cx: Arc<Context>) -> Result<Action, Failure> {
     else {
         return Ok(Action::Done);
     };
-    // In this order, and deletions in the other one: a binding without its policy refuses requests.
-    apply(&cx.policies, &policy(&sidecar)).await?;
-    apply(&cx.bindings, &binding()).await
+    match cx.apply(&sidecar).await {
+        Ok(()) => {
+            cx.reporter.accept(&sidecar);
+            Ok(Action::Done)
+        }
+        Err(failure) => {
+            let message = format!("{failure}; new pods get the sidecar of the last policy, if any");
+            cx.reporter.warn("PolicyFailed", &message);
+            Err(failure)
+        }
+    }
 }
 
-async fn apply(api: &Api<DynamicObject>, object: &Value) -> Result<Action, Failure> {
-    let params = PatchParams::apply(REPORTER).force();
-    api.patch(INJECTION, &params, &Patch::Apply(object)).await?;
-    Ok(Action::Done)
+impl Context {
+    /// Writes the policy and its binding.
+    async fn apply(&self, sidecar: &Sidecar) -> Result<(), Failure> {
+        let params = PatchParams::apply(REPORTER).force();
+        // In this order, and deletions in the other one: a binding without its policy refuses requests.
+        for (api, object) in [(&self.policies, policy(sidecar)), (&self.bindings, binding())] {
+            api.patch(INJECTION, &params, &Patch::Apply(object)).await?;
+        }
+        Ok(())
+    }
 }
 
 fn kind(kind: &str, plural: &str) -> DynamicKind {

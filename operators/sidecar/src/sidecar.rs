@@ -28,9 +28,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::ANNOTATION;
+use crate::{ANNOTATION, privileges};
 use machinery::codec::yaml;
 use machinery::names;
+
+/// The largest number of containers, and of volumes. A policy has an expression for each of them.
+const MAX_ELEMENTS: usize = 32;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq)]
@@ -77,6 +80,10 @@ impl Sidecar {
             return Err(InvalidConfig("containers: at least one is required".to_owned()));
         }
         for (field, elements) in [("containers", &self.containers), ("volumes", &self.volumes)] {
+            if elements.len() > MAX_ELEMENTS {
+                let why = format!("{field}: {} are more than {MAX_ELEMENTS}", elements.len());
+                return Err(InvalidConfig(why));
+            }
             let mut known = BTreeSet::new();
             for (index, element) in elements.iter().enumerate() {
                 let name = name_of(element);
@@ -114,6 +121,12 @@ impl Sidecar {
         append(&mut patch, "containers", spec, containers);
         append(&mut patch, "volumes", spec, volumes);
         Some(json!({"spec": patch}))
+    }
+
+    /// A right that the sidecar has and the author of the configuration need not have, with its field:
+    /// such as a privileged container, a path of the node or a Secret of the pod's namespace.
+    pub fn privilege(&self) -> Option<String> {
+        privileges::find(&self.containers, &self.volumes)
     }
 
     /// The containers.

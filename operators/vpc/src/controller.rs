@@ -19,19 +19,13 @@ use serde_json::json;
 use crate::allocation::allocate;
 use crate::cidr::InvalidCidr;
 use crate::kinds::{MAX_SUBNETS, SUBNET_ANNOTATION, VPC_LABEL};
-use crate::occupied::{Obstacle, Occupied};
-use crate::{Cidr, Network, NetworkSpec, Options, Vpc};
+use crate::occupied::{self, Obstacle, Occupied};
+use crate::{Cidr, Network, NetworkSpec, Options, Vpc, mappers};
+use runtime::informer::LabelSelector;
 use runtime::informer::work_queue::RateLimits;
-use runtime::informer::{Indexer, Item, LabelSelector};
 use runtime::kube_client::Error;
 use runtime::kube_core::params::Preconditions;
 use runtime::prelude::*;
-
-/// The index of Vpcs by namespace and [`Vpc::vpc_name`].
-const NAME_INDEX: &str = "vpcname";
-
-/// The index of Vpcs by their block.
-const BLOCK_INDEX: &str = "cidrblock";
 
 /// The longest time between two attempts.
 const MAX_BACKOFF: Duration = Duration::from_mins(1);
@@ -49,12 +43,10 @@ struct Context {
 /// the pods with its label.
 pub fn controller(manager: &Manager, options: &Options) -> Controller {
     let vpcs = manager.informer::<Vpc>();
-    vpcs.indexer().add_typed_index(NAME_INDEX, |vpc: &Vpc| {
-        vec![format!("{}/{}", vpc.namespace().unwrap_or_default(), vpc.vpc_name())]
-    });
-    vpcs.indexer().add_typed_index(BLOCK_INDEX, |vpc: &Vpc| vec![vpc.spec.cidrblock.clone()]);
+    mappers::add_indices(vpcs.indexer());
     let labels = LabelSelector::parse(VPC_LABEL).expect("the name of a label is a selector");
     let labelled = Selection { labels, ..Selection::default() };
+    occupied::add_index(manager.informer::<Network>().indexer());
     let context = Context {
         vpcs: manager.lister(),
         networks: manager.lister(),
@@ -66,42 +58,17 @@ pub fn controller(manager: &Manager, options: &Options) -> Controller {
     let retries = RateLimits { backoff_cap: MAX_BACKOFF, ..RateLimits::default() };
     Controller::for_::<Vpc>()
         .owns::<Network>()
-        .watches::<Network>(by_name())
-        .watches::<Network>(by_addresses(Arc::clone(vpcs.indexer())))
-        .watches::<Pod>(by_label(Arc::clone(vpcs.indexer())))
+        .watches::<Network>(mappers::by_name())
+        .watches::<Network>(mappers::by_addresses(Arc::clone(vpcs.indexer())))
+        // Labels and annotations of a Network do not matter to the Vpcs beside it.
+        .when(Predicate::generation_changed())
+        .watches::<Pod>(mappers::by_label(Arc::clone(vpcs.indexer())))
         .selecting(labelled)
         .workers(options.workers)
+        // A user with many Vpcs does not delay those of others.
+        .workers_per_namespace(options.workers / 2)
         .back_off(retries)
         .reconcile(reconcile, context)
-}
-
-/// Maps a Network to the Vpc that it is named after, also if another controls it.
-fn by_name() -> Mapper {
-    Mapper::custom(|network| {
-        let vpc = network.name().rsplit_once('-').map(|(vpc, _)| vpc);
-        vpc.map(|vpc| Request::new(network.namespace(), vpc)).into_iter().collect()
-    })
-}
-
-/// Maps a Network to the Vpcs whose blocks have some of its addresses: they may wait for them.
-fn by_addresses(vpcs: Arc<Indexer>) -> Mapper {
-    Mapper::typed(move |network: &Network| {
-        let Ok(cidr) = network.spec.cidr.parse::<Cidr>() else { return Vec::new() };
-        let mut blocks = vpcs.index_values(BLOCK_INDEX).unwrap_or_default();
-        blocks.retain(|block| block.parse().is_ok_and(|block: Cidr| block.overlaps(cidr)));
-        let found = blocks.iter().filter_map(|block| vpcs.by_index(BLOCK_INDEX, block).ok());
-        found.flatten().map(|vpc: Item| vpc.key().clone()).collect()
-    })
-}
-
-/// Maps a pod to the Vpcs that its label names.
-fn by_label(vpcs: Arc<Indexer>) -> Mapper {
-    Mapper::custom(move |pod| {
-        let labels = pod.labels();
-        let Some(name) = labels.get(VPC_LABEL) else { return Vec::new() };
-        let found = vpcs.by_index(NAME_INDEX, &format!("{}/{name}", pod.namespace()));
-        found.unwrap_or_default().iter().map(|vpc| vpc.key().clone()).collect()
-    })
 }
 
 async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
@@ -154,7 +121,7 @@ impl Context {
         let writes = writes(vpc, &networks, &subnets)?;
         let mut done = Done::default();
         if !surplus.is_empty() || !writes.is_empty() {
-            let mut occupied = self.occupied(vpc);
+            let mut occupied = self.occupied(vpc)?;
             self.delete(vpc, &surplus, &mut occupied, &mut done).await?;
             for write in &writes {
                 self.write(vpc, write, &mut occupied, &mut done).await?;
@@ -191,13 +158,15 @@ impl Context {
         Ok(networks.into_iter().map(|network| (network.name_any(), network)).collect())
     }
 
-    /// The addresses of all Networks of the cluster.
-    fn occupied(&self, vpc: &Vpc) -> Occupied {
+    /// The addresses of the Vpc's block that Networks of the cluster have.
+    fn occupied(&self, vpc: &Vpc) -> Result<Occupied, Failure> {
         let is_own = |network: &Network| {
             network.metadata.namespace == vpc.metadata.namespace
                 && owner::is_controlled_by(network, vpc)
         };
-        Occupied::new(&self.networks.list().objects, is_own)
+        let block =
+            vpc.spec.cidrblock.parse().map_err(|error: InvalidCidr| Failure::permanent(error))?;
+        Ok(Occupied::new(&occupied::overlapping(&self.networks, block)?, is_own))
     }
 
     async fn delete(

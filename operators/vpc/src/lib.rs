@@ -17,6 +17,7 @@ pub mod cidr;
 pub mod allocation;
 pub mod kinds;
 mod occupied;
+mod mappers;
 pub mod controller;
 
 pub use cidr::Cidr;

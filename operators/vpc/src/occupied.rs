@@ -8,8 +8,45 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
+
 use crate::{Cidr, Network};
+use runtime::informer::{Indexer, NoSuchIndex};
 use runtime::prelude::*;
+
+/// The index of Networks by their addresses.
+const INDEX: &str = "cidr";
+
+/// The part of a Network that the index reads.
+#[derive(Deserialize)]
+struct Addresses {
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+struct Spec {
+    cidr: String,
+}
+
+/// Adds the index to the cache of the Networks.
+pub(crate) fn add_index(networks: &Indexer) {
+    networks.add_typed_index(INDEX, |network: &Addresses| vec![network.spec.cidr.clone()]);
+}
+
+/// The Networks that have addresses of `block`. Others are not decoded.
+pub(crate) fn overlapping(
+    networks: &Lister<Network>,
+    block: Cidr,
+) -> Result<Vec<Network>, NoSuchIndex> {
+    let mut found = Vec::new();
+    for cidr in networks.indexer().index_values(INDEX)? {
+        // Addresses that are not IPv4 are in no Vpc.
+        if cidr.parse().is_ok_and(|other: Cidr| other.overlaps(block)) {
+            found.extend(networks.by_index(INDEX, &cidr)?.objects);
+        }
+    }
+    Ok(found)
+}
 
 /// Why a subnet cannot have its Network yet, with a message. Ordered by what people should read first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,7 +104,6 @@ impl Occupied {
         is_own: impl Fn(&Network) -> bool,
     ) -> Self {
         let occupants = networks.into_iter().filter_map(|network| {
-            // Addresses that are not IPv4 are in no Vpc.
             let cidr = network.spec.cidr.parse().ok()?;
             let is_being_deleted = network.metadata.deletion_timestamp.is_some();
             Some((key(network), Occupant { cidr, is_own: is_own(network), is_being_deleted }))
@@ -82,7 +118,12 @@ impl Occupied {
             self.0.iter().filter(|(key, other)| **key != own_key && other.cidr.overlaps(subnet));
         let obstacles = others.map(|(key, other)| {
             let cidr = other.cidr;
-            let message = format!("{subnet} overlaps {cidr} of the Network {key}");
+            // Who reads the Vpc need not be allowed to read Networks of other namespaces.
+            let message = if key.namespace() == own_key.namespace() {
+                format!("{subnet} overlaps {cidr} of the Network {key}")
+            } else {
+                format!("{subnet} overlaps an existing network")
+            };
             if other.is_being_deleted {
                 Obstacle::WaitingForDeletion(format!("{message}, which is being deleted"))
             } else if other.is_own {
@@ -111,4 +152,47 @@ impl Occupied {
 
 fn key(network: &Network) -> Request {
     Request::new(&network.namespace().unwrap_or_default(), &network.name_any())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use runtime::informer::Item;
+
+    #[test]
+    fn only_networks_of_the_block_are_decoded_and_only_those_of_the_namespace_are_named() {
+        let indexer = Arc::new(Indexer::new());
+        add_index(&indexer);
+        for (namespace, name, cidr, annotations) in [
+            ("a", "own", "10.0.0.0/24", json!({})),
+            ("b", "secret", "10.0.1.0/24", json!({})),
+            // Cannot be decoded as a whole.
+            ("b", "elsewhere", "10.9.0.0/24", json!(7)),
+            ("b", "v6", "fd00::/64", json!(7)),
+        ] {
+            let metadata =
+                json!({"namespace": namespace, "name": name, "annotations": annotations});
+            let network = json!({"metadata": metadata, "spec": {"cidr": cidr, "gateway": ""}});
+            indexer.insert(Item::parse(network.to_string()).unwrap());
+        }
+        let lister = Lister::<Network>::new(Arc::clone(&indexer));
+        let listed = overlapping(&lister, "10.0.0.0/16".parse().unwrap()).unwrap();
+        let names: Vec<_> = listed.iter().map(Network::name_any).collect();
+        assert_eq!(names, ["own", "secret"]);
+
+        let occupied = Occupied::new(&listed, |_| false);
+        let mut network = listed[0].clone();
+        network.metadata.name = Some("new".to_owned());
+        let obstacle = |subnet: &str| {
+            let obstacle = occupied.obstacle(&network, subnet.parse().unwrap()).unwrap();
+            obstacle.message().to_owned()
+        };
+        let own = "10.0.0.0/25 overlaps 10.0.0.0/24 of the Network a/own";
+        assert_eq!(obstacle("10.0.0.0/25"), own);
+        assert_eq!(obstacle("10.0.1.0/25"), "10.0.1.0/25 overlaps an existing network");
+    }
 }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
 use std::hint::spin_loop;
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -187,7 +187,8 @@ struct RotatingFile {
     max_backups: usize,
     max_age: u64,
     clock: Clock,
-    /// Whether the file ends within a line, because a write has failed.
+    /// Whether the file ends within a line, because a write has failed or an earlier process has ended
+    /// during one.
     is_torn: bool,
 }
 
@@ -203,9 +204,11 @@ impl RotatingFile {
         let max_size = max_size.saturating_mul(1 << 20);
         let file = open_for_append(&path)?;
         let size = file.metadata()?.len();
+        // A file that cannot be read gets an empty line rather than two events in one.
+        let is_torn = size > 0 && !ends_with_line(&path).unwrap_or(false);
         let clock = clock.clone();
         let file = Some(file);
-        Ok(Self { path, file, size, max_size, max_backups, max_age, clock, is_torn: false })
+        Ok(Self { path, file, size, max_size, max_backups, max_age, clock, is_torn })
     }
 
     fn append(&mut self, text: &[u8]) -> io::Result<()> {
@@ -298,6 +301,15 @@ impl RotatingFile {
 
 fn open_for_append(path: &Path) -> io::Result<File> {
     keel::open_private(OpenOptions::new().create(true).append(true), path)
+}
+
+/// Whether the last byte of a file is the end of a line.
+fn ends_with_line(path: &Path) -> io::Result<bool> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok(last == *b"\n")
 }
 
 /// The name of a file before its extension, and the extension with its dot.
@@ -454,6 +466,18 @@ mod tests {
             log.write(&[Bytes::from("a\n"), Bytes::from("b\n")]).unwrap();
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), "a\nb\na\nb\n");
+    }
+
+    #[test]
+    fn an_event_after_a_start_begins_a_new_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit.log");
+        for (before, after) in [("", "b\n"), ("a\n", "a\nb\n"), ("a\n{\"ki", "a\n{\"ki\nb\n")] {
+            fs::write(&path, before).unwrap();
+            let log = LogBackend::open(&settings(&path, 0, 0), &clock()).unwrap();
+            log.write(&[Bytes::from("b\n")]).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), after);
+        }
     }
 
     #[test]

@@ -5,6 +5,9 @@
 //! current group and waits; the task of the writer lets the other requests that can run do the
 //! same, writes the group, and tells the result to all of them. After many groups of one request each,
 //! requests write for themselves until two writes meet.
+//!
+//! However many requests wait for a slow disk, they block two threads at most: that of the task, and
+//! that of one request that writes for itself.
 
 use std::mem;
 use std::sync::atomic::AtomicBool;
@@ -18,7 +21,7 @@ use tokio::task::yield_now;
 use super::log_backend::LogBackend;
 use keel::Tasks;
 
-/// Lines that are longer are written by themselves, since they would be copied.
+/// Events that are larger are written one by one, since their lines would be copied.
 const MAX_GROUPED: usize = 64 << 10;
 
 /// The number of groups of one request after which requests write for themselves.
@@ -45,6 +48,7 @@ struct Shared {
 #[derive(Default)]
 struct Current {
     lines: Vec<u8>,
+    large: Vec<LargeEvent>,
     /// The number of requests in the group.
     requests: usize,
     /// The number of groups of one request since one with more.
@@ -52,6 +56,12 @@ struct Current {
     group: Arc<Group>,
     /// Whether the task has ended, so that each request writes for itself.
     is_stopped: bool,
+}
+
+/// An event that is written by itself, by the task.
+struct LargeEvent {
+    event: Bytes,
+    ending: Ending,
 }
 
 /// The result of one write, for the requests that wait for it.
@@ -79,17 +89,19 @@ impl LogWriter {
     ///
     /// The event is written even if the future is dropped.
     pub(super) async fn write(&self, event: &Bytes) -> Result<(), String> {
-        if event.len() > MAX_GROUPED {
-            return self.write_now(event);
-        }
-        let lines = self.0.log.lines(event)?;
-        if self.0.are_alone.load(Relaxed) {
-            if let Some(result) = self.0.log.try_write_lines(&lines) {
-                return result;
+        let group = if event.len() > MAX_GROUPED {
+            self.0.add_large(event)
+        } else {
+            let lines = self.0.log.lines(event)?;
+            if self.0.are_alone.load(Relaxed) {
+                if let Some(result) = self.0.log.try_write_lines(&lines) {
+                    return result;
+                }
+                self.0.are_alone.store(false, Relaxed);
             }
-            self.0.are_alone.store(false, Relaxed);
-        }
-        let Some(group) = self.0.add(&lines) else { return self.write_now(event) };
+            self.0.add(&lines)
+        };
+        let Some(group) = group else { return self.write_now(event) };
         loop {
             // Created before the result is read, so that no notification is missed.
             let ended = group.ended.notified();
@@ -113,35 +125,54 @@ impl Shared {
         if current.is_stopped {
             return None;
         }
-        let is_first = current.lines.is_empty();
-        current.requests += 1;
         current.lines.extend_from_slice(lines);
         let group = Arc::clone(&current.group);
+        self.count_request(current);
+        Some(group)
+    }
+
+    /// Adds an event that is written by itself; None if nobody would write it.
+    fn add_large(&self, event: &Bytes) -> Option<Arc<Group>> {
+        let mut current = self.lock();
+        if current.is_stopped {
+            return None;
+        }
+        let group = Arc::<Group>::default();
+        let ending = Ending(Arc::clone(&group));
+        current.large.push(LargeEvent { event: event.clone(), ending });
+        self.count_request(current);
+        Some(group)
+    }
+
+    /// Counts a request that was added, and wakes the task for the first one.
+    fn count_request(&self, mut current: MutexGuard<'_, Current>) {
+        current.requests += 1;
+        let is_first = current.requests == 1;
         drop(current);
         if is_first {
             self.begun.notify_one();
         }
-        Some(group)
     }
 
-    /// Writes the current group. `spare` is an empty buffer for the next one.
+    /// Writes the current group, and the large events. `spare` is an empty buffer for the next group.
     fn write_group(&self, spare: &mut Vec<u8>) {
-        let group = {
+        let (group, large) = {
             let mut current = self.lock();
             mem::swap(&mut current.lines, spare);
             let is_lone = mem::take(&mut current.requests) == 1;
             current.lone_groups = if is_lone { current.lone_groups.saturating_add(1) } else { 0 };
             self.are_alone.store(current.lone_groups >= LONE_GROUPS, Relaxed);
-            mem::take(&mut current.group)
+            (Ending(mem::take(&mut current.group)), mem::take(&mut current.large))
         };
-        let ending = Ending(&group);
         if !spare.is_empty() {
-            // Nobody else sets the result before.
-            let _ = group.result.set(self.log.write_lines(spare));
+            group.end(self.log.write_lines(spare));
         }
-        drop(ending);
+        drop(group);
         spare.clear();
         spare.shrink_to(MAX_KEPT);
+        for LargeEvent { event, ending } in large {
+            ending.end(self.log.write(&[event]));
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Current> {
@@ -149,10 +180,17 @@ impl Shared {
     }
 }
 
-/// A group that is being written. Its requests have a result also if the write panics.
-struct Ending<'a>(&'a Group);
+/// A group that is not written yet. Its requests have a result also if the write panics.
+struct Ending(Arc<Group>);
 
-impl Drop for Ending<'_> {
+impl Ending {
+    fn end(&self, result: Result<(), String>) {
+        // Nobody else sets the result before.
+        let _ = self.0.result.set(result);
+    }
+}
+
+impl Drop for Ending {
     fn drop(&mut self) {
         let _ = self.0.result.set(Err("the write was aborted".to_owned()));
         self.0.ended.notify_waiters();
@@ -246,6 +284,10 @@ mod tests {
         }
     }
 
+    fn large_line(letter: char) -> Bytes {
+        format!("{}\n", letter.to_string().repeat(MAX_GROUPED)).into()
+    }
+
     fn line(number: usize) -> Bytes {
         format!("{number}\n").into()
     }
@@ -283,12 +325,32 @@ mod tests {
     async fn an_event_whose_request_is_dropped_is_written() {
         let fixture = Fixture::new();
         fixture.expect_others();
-        let event = line(1);
-        let mut write = Box::pin(fixture.writer.write(&event));
-        assert!((&mut write).now_or_never().is_none());
-        drop(write);
+        for event in [line(1), large_line('l')] {
+            let mut write = Box::pin(fixture.writer.write(&event));
+            assert!((&mut write).now_or_never().is_none());
+            drop(write);
+        }
         fixture.writer.write(&line(2)).await.unwrap();
-        assert_eq!(fixture.lines(), ["1", "2"]);
+        fixture.tasks.stop(Duration::from_mins(1)).await.unwrap();
+        let mut lines = fixture.lines();
+        lines.sort_by_key(String::len);
+        assert_eq!((lines.len(), &lines[..2]), (3, &["1".to_owned(), "2".to_owned()][..]));
+    }
+
+    #[tokio::test]
+    async fn large_events_are_written_by_the_task_and_not_on_the_threads_of_their_requests() {
+        let fixture = Fixture::new();
+        let events: Vec<_> = ('a'..='h').map(large_line).collect();
+        let mut writes: Vec<_> =
+            events.iter().map(|event| Box::pin(fixture.writer.write(event))).collect();
+        for write in &mut writes {
+            assert!(write.now_or_never().is_none(), "the task writes");
+        }
+        assert_eq!(fixture.lines().len(), 0);
+        for result in join_all(writes).await {
+            result.unwrap();
+        }
+        assert_eq!(fixture.lines().len(), 8);
     }
 
     #[tokio::test]

@@ -5,6 +5,9 @@
 //! questions while the other server is slow does not keep others from asking. A question counts for the
 //! client that began it, until it is answered.
 //!
+//! The cached answers are limited in number and in bytes. A large answer is not cached, so that the other
+//! server does not fill the memory.
+//!
 //! Keys are keyed hashes of the question, with a key of this process, so that tokens are not in memory
 //! and nobody can choose questions whose hashes collide.
 
@@ -20,6 +23,12 @@ use keel::{Clock, ClockInstant, Entropy, Share, Shares};
 /// The maximum number of cached answers; the oldest one is dropped for a new one.
 const MAX_ANSWERS: usize = 8192;
 
+/// The maximum size of a cached answer in bytes. A larger one is used, but not cached.
+const MAX_ANSWER_SIZE: usize = 16 << 10;
+
+/// The maximum size of all cached answers in bytes; the oldest ones are dropped for a new one.
+const MAX_SIZE: usize = 16 << 20;
+
 /// The maximum number of questions in progress; further ones fail, as do those of a client beyond its
 /// share.
 const MAX_QUESTIONS: usize = 1024;
@@ -34,6 +43,8 @@ pub(super) type Pending<A> = watch::Receiver<Option<A>>;
 pub(super) struct AnswerCache<A> {
     clock: Clock,
     hash_key: hmac::Key,
+    /// The size in bytes of what an answer has allocated.
+    size: fn(&A) -> usize,
     /// The questions in progress, by client. It is locked after the state.
     shares: Arc<Shares>,
     state: Mutex<State<A>>,
@@ -45,6 +56,8 @@ struct State<A> {
     order: VecDeque<(Key, u64)>,
     /// The number of answers so far.
     count: u64,
+    /// The sum of the sizes of `answers`.
+    size: usize,
     questions: HashMap<Key, Pending<A>>,
 }
 
@@ -53,6 +66,7 @@ struct CachedAnswer<A> {
     since: ClockInstant,
     ttl: Duration,
     number: u64,
+    size: usize,
 }
 
 /// What to do about a question.
@@ -76,8 +90,8 @@ pub(super) struct Question<A> {
 }
 
 impl<A: Clone> AnswerCache<A> {
-    /// An empty cache.
-    pub(super) fn new(clock: &Clock, entropy: &Entropy) -> Self {
+    /// An empty cache for answers that have allocated `size` bytes.
+    pub(super) fn new(clock: &Clock, entropy: &Entropy, size: fn(&A) -> usize) -> Self {
         let mut secret = [0; 32];
         entropy.fill(&mut secret);
         let hash_key = hmac::Key::new(hmac::HMAC_SHA256, &secret);
@@ -85,10 +99,11 @@ impl<A: Clone> AnswerCache<A> {
             answers: HashMap::new(),
             order: VecDeque::new(),
             count: 0,
+            size: 0,
             questions: HashMap::new(),
         };
         let shares = Shares::new(MAX_QUESTIONS);
-        Self { clock: clock.clone(), hash_key, shares, state: Mutex::new(state) }
+        Self { clock: clock.clone(), hash_key, size, shares, state: Mutex::new(state) }
     }
 
     /// What to do about a question of `client`.
@@ -124,22 +139,36 @@ impl<A: Clone> AnswerCache<A> {
     }
 
     fn insert(&self, key: Key, answer: A, ttl: Duration) {
+        let size = size_of::<CachedAnswer<A>>() + (self.size)(&answer);
+        if size > MAX_ANSWER_SIZE {
+            return;
+        }
         let mut state = self.lock();
         state.count += 1;
         let number = state.count;
-        let cached = CachedAnswer { answer, since: self.clock.instant(), ttl, number };
+        let cached = CachedAnswer { answer, since: self.clock.instant(), ttl, number, size };
+        state.remove(&key);
         state.answers.insert(key, cached);
+        state.size += size;
         state.order.push_back((key, number));
         while let Some((oldest, number)) = state.order.front().copied() {
             let cached = state.answers.get(&oldest).filter(|it| it.number == number);
             let is_valid = cached.is_some_and(|it| self.is_valid(it));
-            if is_valid && state.order.len() <= MAX_ANSWERS {
+            if is_valid && state.order.len() <= MAX_ANSWERS && state.size <= MAX_SIZE {
                 break;
             }
             if cached.is_some() {
-                state.answers.remove(&oldest);
+                state.remove(&oldest);
             }
             state.order.pop_front();
+        }
+    }
+}
+
+impl<A> State<A> {
+    fn remove(&mut self, key: &Key) {
+        if let Some(removed) = self.answers.remove(key) {
+            self.size -= removed.size;
         }
     }
 }
@@ -166,6 +195,12 @@ impl<A> Drop for Question<A> {
     }
 }
 
+/// The size in bytes of what a list of texts has allocated.
+pub(super) fn texts_size(texts: &[String]) -> usize {
+    let sizes = texts.iter().map(|it| size_of::<String>() + it.len());
+    sizes.sum()
+}
+
 impl<A> std::fmt::Debug for AnswerCache<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AnswerCache").finish_non_exhaustive()
@@ -183,7 +218,7 @@ mod tests {
 
     fn cache() -> (Cache, Clock) {
         let clock = Clock::manual(Timestamp::from_seconds(1000));
-        (Arc::new(AnswerCache::new(&clock, &Entropy::seeded(1))), clock)
+        (Arc::new(AnswerCache::new(&clock, &Entropy::seeded(1), |_| 0)), clock)
     }
 
     fn begin(cache: &Cache, text: &str) -> Begin<u8> {
@@ -228,6 +263,39 @@ mod tests {
         }
         assert_eq!(cache.lock().answers.len(), MAX_ANSWERS);
         assert_eq!((known(&cache, "0"), known(&cache, "1")), (None, Some(0)));
+    }
+
+    #[test]
+    fn the_size_of_the_cached_answers_is_bounded() {
+        let clock = Clock::manual(Timestamp::from_seconds(1000));
+        let cache = AnswerCache::new(&clock, &Entropy::seeded(1), String::len);
+        let cache = Arc::new(cache);
+        let is_known = |index: usize, length: usize| match cache
+            .begin("alice", cache.key([index.to_string().as_str()]))
+        {
+            Begin::Ask(question, _) => {
+                question.answer("x".repeat(length), TTL);
+                false
+            }
+            known => matches!(known, Begin::Known(answer) if answer.len() == length),
+        };
+        let most = MAX_ANSWER_SIZE - size_of::<CachedAnswer<String>>();
+        assert!(!is_known(0, most + 1) && !is_known(0, most) && is_known(0, most));
+        let count = MAX_SIZE / MAX_ANSWER_SIZE;
+        for index in 1..count {
+            is_known(index, most);
+        }
+        assert!(is_known(0, most), "all answers are in the cache");
+        is_known(count, most);
+        let limits = {
+            let state = cache.lock();
+            (state.answers.len(), state.size)
+        };
+        assert_eq!(limits, (count, MAX_SIZE));
+        assert!(is_known(1, most) && !is_known(0, 1), "the oldest one was dropped");
+        clock.advance(TTL);
+        is_known(0, 1);
+        assert_eq!(cache.lock().size, MAX_ANSWER_SIZE - most + 1, "the others have expired");
     }
 
     #[test]

@@ -241,6 +241,7 @@ pub(crate) struct TlsMetrics {
     remaining: Histogram,
     /// The handshakes that have failed.
     pub handshake_errors: Counter,
+    unusable_files: Gauge,
 }
 
 impl TlsMetrics {
@@ -274,7 +275,18 @@ impl TlsMetrics {
             "Connections whose TLS handshake has failed",
             handshake_errors.clone(),
         );
-        Self { remaining, handshake_errors }
+        let unusable_files = Gauge::default();
+        registry.register(
+            "apiserver_unusable_certificate_files",
+            "Files of certificates and authorities that cannot be used now, so that their previous content is in effect",
+            unusable_files.clone(),
+        );
+        Self { remaining, handshake_errors, unusable_files }
+    }
+
+    /// Sets the number of files whose previous content is in effect.
+    pub(crate) fn set_unusable_files(&self, count: usize) {
+        self.unusable_files.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// Counts a request with a certificate that ends at this time.

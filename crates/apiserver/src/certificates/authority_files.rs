@@ -6,6 +6,7 @@
 //! | `ca.crt` | the certificate, then those of its predecessors, which are trusted until they end or are removed from the file |
 //! | `ca-cross.crt` | the certificates of this key that the predecessors have signed |
 //! | `ca-next.crt` | the next content of `ca.crt`, during a rotation |
+//! | `ca-served.crt` | the certificates that the running plane uses, or those of the last run |
 //!
 //! A rotation writes `ca-cross.crt`, `ca-next.crt` and `ca.key`, each atomically, and then renames
 //! `ca-next.crt`. A rotation that was interrupted after it has replaced the key is completed when the
@@ -18,7 +19,9 @@ use std::path::{Path, PathBuf};
 use x509_parser::pem::parse_x509_pem;
 
 use super::{Authority, Error};
-use keel::{Timestamp, create_private_directory, restrict_access, write_private};
+use keel::{
+    Timestamp, create_private_directory, remove_interrupted_writes, restrict_access, write_private,
+};
 use tls::{Certified, LoadError};
 
 /// See the [module documentation](self).
@@ -55,6 +58,15 @@ impl AuthorityFiles {
 
     fn next(&self) -> PathBuf {
         self.directory.join("ca-next.crt")
+    }
+
+    fn served(&self) -> PathBuf {
+        self.directory.join("ca-served.crt")
+    }
+
+    /// Removes what a process that was killed during a write has left.
+    pub(crate) fn remove_interrupted_writes(&self) -> Result<(), Error> {
+        remove_interrupted_writes(&self.directory).map_err(failed(&self.directory))
     }
 
     /// The content of `ca.crt`, which changes at each rotation; None if there is none.
@@ -97,6 +109,32 @@ impl AuthorityFiles {
         write(&self.key(), &new.signing.to_pem().key)?;
         self.complete_rotation()?;
         Ok(Authority { signing: new.signing, bundle, cross_signed })
+    }
+
+    /// Ends the trust in the predecessors of the authority, whose certificates are refused from then on,
+    /// and returns how many there were. A client that trusts only one of them still accepts the
+    /// serving certificates of the authority.
+    pub fn distrust_predecessors(&self, now: Timestamp) -> Result<usize, Error> {
+        if self.content()?.is_none() {
+            return Err(unusable(&self.certificate(), "is missing"));
+        }
+        let Opened { authority, content } = self.open(now)?;
+        let predecessors = content.matches(END).count().saturating_sub(1);
+        if predecessors > 0 {
+            write(&self.certificate(), authority.certificate())?;
+        }
+        Ok(predecessors)
+    }
+
+    /// Records that the plane with these files uses this bundle.
+    pub fn set_served(&self, bundle: &str) -> Result<(), Error> {
+        write(&self.served(), bundle)
+    }
+
+    /// Whether the bundle of [`set_served`](Self::set_served) is that of the present files.
+    pub fn are_served(&self, now: Timestamp) -> Result<bool, Error> {
+        let Opened { authority, .. } = self.open(now)?;
+        Ok(read(&self.served())?.is_some_and(|it| it == authority.bundle()))
     }
 
     fn complete_rotation(&self) -> Result<(), Error> {
@@ -297,6 +335,39 @@ mod tests {
         let later = files.open(now + std::time::Duration::from_hours(1)).unwrap().authority;
         assert_eq!(later.bundle(), later.certificate());
         assert_eq!(later.cross_signed, "");
+    }
+
+    #[test]
+    fn predecessors_that_are_distrusted_are_removed_from_the_bundle() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = AuthorityFiles::new(directory.path());
+        let now = Clock::system().now();
+        assert!(files.distrust_predecessors(now).is_err(), "there is no authority");
+        files.open(now).unwrap();
+        files.rotate(now).unwrap();
+        let last = files.rotate(now).unwrap();
+        assert_eq!(files.distrust_predecessors(now).unwrap(), 2);
+        let opened = files.open(now).unwrap().authority;
+        assert_eq!(opened.bundle(), last.certificate());
+        assert_eq!(opened.cross_signed, last.cross_signed, "old clients accept the new one");
+        assert_eq!(files.distrust_predecessors(now).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_change_is_served_when_the_plane_has_recorded_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = AuthorityFiles::new(directory.path());
+        let now = Clock::system().now();
+        let first = files.open(now).unwrap().authority;
+        assert!(!files.are_served(now).unwrap(), "no plane has run");
+        files.set_served(first.bundle()).unwrap();
+        assert!(files.are_served(now).unwrap());
+        let second = files.rotate(now).unwrap();
+        assert!(!files.are_served(now).unwrap());
+        files.set_served(second.bundle()).unwrap();
+        assert!(files.are_served(now).unwrap());
+        files.distrust_predecessors(now).unwrap();
+        assert!(!files.are_served(now).unwrap());
     }
 
     #[test]

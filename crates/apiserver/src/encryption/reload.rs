@@ -175,7 +175,7 @@ fn load(
         tracing::warn!(
             %resource,
             path = %settings.path.display(),
-            "a rule of encryption at rest names a resource that its API group does not have: correct it"
+            "a rule of encryption at rest names a resource that does not exist in its API group and encrypts nothing: if it is misspelled, the objects that it should encrypt are stored in plaintext; correct it, and write them again"
         );
     }
     let plugin = |config| KmsProvider::start(config, services);

@@ -21,10 +21,10 @@ use crate::auth::authorization::ResourceAttributes;
 use crate::endpoints::context::RequestContext;
 use crate::http::body::Body;
 use crate::http::response;
-use crate::outbound::service::{ServiceReference, ServiceResolver};
+use crate::outbound::service::{ServiceError, ServiceReference, ServiceResolver};
 use crate::request::Verb;
 use crate::request::options::{parse_int, parse_uint};
-use kinds::core::node::kubelet;
+use kinds::core::node::{is_simulated, kubelet};
 use kinds::core::pod::container_name;
 use kinds::core::pod::log_options::LogOptions;
 use machinery::field_path::quote;
@@ -257,15 +257,18 @@ fn service_proxy_error(cx: &RequestContext) -> Status {
         }
         Err(_) => ports.find(|it| it["name"].as_str().unwrap_or_default() == port),
     };
-    let addresses = port.and_then(|it| it["port"].as_u64()?.try_into().ok()).and_then(|port| {
+    let resolved = port.and_then(|it| it["port"].as_u64()?.try_into().ok()).map(|port| {
         let namespace = cx.scope.namespace().to_owned();
         let (name, path) = (name.to_owned(), String::new());
         let reference = ServiceReference { namespace, name, port, path };
-        cx.scope.storage.addresses(&reference).ok()
+        cx.scope.storage.addresses(&reference)
     });
-    match addresses.as_ref().and_then(|it| it.first()) {
-        Some(address) => unreachable_error(address),
-        None => Status::unavailable(format!("no endpoints available for service {}", quote(name))),
+    match resolved {
+        Some(Ok(addresses)) if !addresses.is_empty() => unreachable_error(&addresses[0]),
+        Some(Err(error @ ServiceError::Simulated(_))) => {
+            Status::unavailable(format!("error trying to reach service: {error}"))
+        }
+        _ => Status::unavailable(format!("no endpoints available for service {}", quote(name))),
     }
 }
 
@@ -335,14 +338,6 @@ fn find_node(cx: &RequestContext, node: &str) -> Result<Object, Status> {
     let found = nodes.and_then(|it| it.cache.get(&it.key("", node)));
     // Upstream: for a missing node of a pod, the error names the resource `pods`.
     Ok(found.ok_or_else(|| Status::not_found(&cx.scope.group_resource(), node))?.object())
-}
-
-/// Whether a node runs no containers.
-fn is_simulated(node: &Object) -> bool {
-    let is = |map: &str, key: &str, value: &str| node.str_at(&["metadata", map, key]) == value;
-    is("labels", "sampan.dev/simulated", "true")
-        || is("labels", "kwok.x-k8s.io/node", "fake")
-        || is("annotations", "kwok.x-k8s.io/node", "fake")
 }
 
 /// The message for a pod on a simulated node.

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 
-use super::thread_shares::{ThreadShare, Threads};
+use keel::{ThreadShare, Threads};
 
 /// The memory of an answer in progress besides its bytes: its stream, its request, its task.
 pub(crate) const STREAM_OVERHEAD: usize = 8 << 10;

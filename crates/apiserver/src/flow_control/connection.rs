@@ -18,9 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::Notify;
 
 use crate::auth::authentication::User;
-use crate::flow_control::{
-    AnswerAccount, ConnectionCharge, FlowControl, ThreadShare, charge_connection,
-};
+use crate::flow_control::{AnswerAccount, ConnectionCharge, FlowControl, charge_connection};
+use keel::ThreadShare;
 use machinery::Status;
 
 /// The maximum number of connections without an authenticated user. The head of a request takes up to

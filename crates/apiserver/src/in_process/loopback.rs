@@ -24,6 +24,12 @@ pub(crate) struct LoopbackClient {
     user: User,
 }
 
+/// The user of the server's own requests, which no person is. Upstream: the loopback client of
+/// kube-apiserver.
+pub(crate) fn user() -> User {
+    masters::member("system:apiserver")
+}
+
 /// Marks the requests of this client, which are never forwarded to an aggregated server.
 #[derive(Debug, Clone, Copy)]
 struct Loopback;
@@ -65,7 +71,7 @@ impl Answer {
 impl LoopbackClient {
     /// A client of `handler`.
     pub(crate) fn new(handler: Weak<dyn Handler>) -> Self {
-        Self { handler, user: masters::member("system:apiserver") }
+        Self { handler, user: user() }
     }
 
     /// Reads an object.

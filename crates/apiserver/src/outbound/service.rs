@@ -23,6 +23,9 @@ pub(crate) enum ServiceError {
     /// The service has no ready endpoints.
     #[error("no endpoints available for service {0:?}")]
     NoEndpoints(String),
+    /// The ready endpoints of the service are pods on simulated nodes.
+    #[error("the pods of service {0:?} are simulated: nothing answers at their addresses")]
+    Simulated(String),
 }
 
 /// Finds the addresses of services.

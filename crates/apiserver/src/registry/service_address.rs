@@ -74,6 +74,12 @@ impl ServiceAllocator {
         self.network.address(1).to_string()
     }
 
+    /// The network, as in `10.0.0.0/24`.
+    pub(crate) fn network(&self) -> String {
+        let Network { first, size } = self.network;
+        format!("{}/{}", Ipv4Addr::from(first), size.leading_zeros() + 1)
+    }
+
     /// Claims the addresses and ports that a new or changed service requests and does not have.
     fn allocate(
         &self,

@@ -22,9 +22,9 @@ use crate::storage::Storage;
 /// The documents for verifiers of service account tokens. Without them, the plane works nevertheless.
 pub(super) fn issuer_discovery(
     signer: &TokenSigner,
-    advertised: Option<SocketAddr>,
+    address: Option<SocketAddr>,
 ) -> Option<IssuerDiscovery> {
-    let address = advertised.map(|it| it.to_string());
+    let address = address.map(|it| it.to_string());
     match IssuerDiscovery::new(signer, address.as_deref()) {
         Ok(documents) => Some(documents),
         // A plane that does not listen has no address of its key set.

@@ -1,9 +1,10 @@
 //! The objects that every plane has: its namespaces, the service `kubernetes` and its endpoints, the
-//! system priority classes, the roles, the flow schemas and priority levels, the authentication
-//! configuration for aggregated servers, and the `APIService` objects.
+//! network of services, the system priority classes, the roles, the flow schemas and priority levels,
+//! the authentication configuration for aggregated servers, and the `APIService` objects.
 
 mod cluster_authentication_trust;
 mod default_policy;
+mod default_service_cidr;
 pub(super) mod flow_configuration;
 pub(crate) mod legacy_token_tracking;
 pub mod kubernetes_endpoints;
@@ -65,13 +66,17 @@ pub(crate) async fn bootstrap(plane: &Arc<Plane>) -> Result<(), Error> {
             }
         });
     let service = restore_service(plane, client);
+    let network = default_service_cidr::sync(plane);
     let trust = sync_trust(plane, client);
     let tracking = legacy_token_tracking::ensure_map(plane);
     let policy = default_policy::reconcile(plane);
     let flow = flow_configuration::reconcile(plane);
     let registered = aggregation::register_local_versions(&plane.storage, client);
     let (created, ()) = tokio::join!(
-        async { tokio::try_join!(service, try_join_all(classes), trust, tracking, policy, flow) },
+        async {
+            let classes = try_join_all(classes);
+            tokio::try_join!(service, network, classes, trust, tracking, policy, flow)
+        },
         registered
     );
     created.map(|_| ())
@@ -84,8 +89,9 @@ pub(crate) async fn bootstrap(plane: &Arc<Plane>) -> Result<(), Error> {
 pub(crate) async fn maintain(plane: Arc<Plane>) {
     let catalog = plane.storage.catalog.load_full();
     let builtin = |plural: &str| catalog.resource("", plural).cloned();
-    let (Some(namespace_resource), Some(services), Some(config_maps)) =
-        (builtin("namespaces"), builtin("services"), builtin("configmaps"))
+    let networks = catalog.resource("networking.k8s.io", "servicecidrs").cloned();
+    let (Some(namespace_resource), Some(services), Some(config_maps), Some(networks)) =
+        (builtin("namespaces"), builtin("services"), builtin("configmaps"), networks)
     else {
         return;
     };
@@ -109,6 +115,9 @@ pub(crate) async fn maintain(plane: Arc<Plane>) {
         }
         if !services.cache.contains(&services.key("default", SERVICE)) {
             log_failure(ensure(client, SERVICES, SERVICE, service(&plane)).await);
+        }
+        if !networks.cache.contains(&networks.key("", default_service_cidr::NAME)) {
+            log_failure(default_service_cidr::sync(&plane).await);
         }
         let tracking = config_maps.key("kube-system", legacy_token_tracking::NAME);
         if config_maps.cache.get(&tracking).is_none() {

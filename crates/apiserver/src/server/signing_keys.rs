@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::auth::authentication::service_account::LegacyClaims;
 use crate::certificates;
+use crate::extensions::aggregation::FRONT_PROXY;
 use crate::plane::Plane;
 
 /// See the [module documentation](self).
@@ -21,6 +22,13 @@ impl SigningKeys {
     /// A token of a service account for a secret; None if the system's source of randomness failed.
     pub fn sign_legacy_token(&self, claims: &LegacyClaims) -> Option<String> {
         self.0.authenticator.signer.sign_legacy(claims)
+    }
+
+    /// The common names that aggregated API servers take for proxies if the plane's authority has
+    /// certified them.
+    pub fn proxy_names(&self) -> Vec<String> {
+        let configured = self.0.request_header.iter().flat_map(|it| it.allowed_names.clone());
+        configured.chain([FRONT_PROXY.to_owned()]).collect()
     }
 
     /// A certificate in PEM for a certificate signing request in PEM. The usages have Kubernetes'

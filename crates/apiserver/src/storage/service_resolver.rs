@@ -1,6 +1,9 @@
 //! [`ResolvedServices`]: resolves a reference to a Service to the addresses of its endpoints. No
 //! kube-proxy is assumed to run on this machine, so requests go to the endpoints directly.
 //!
+//! Endpoints on simulated nodes are left out: nothing answers at the address of a simulated pod, or
+//! another machine that has the same one.
+//!
 //! Invariants:
 //! - a service is resolved once for each state of its objects, even if several requests need it;
 //! - the work of a resolution and the number of addresses are limited.
@@ -15,6 +18,7 @@ use super::Storage;
 use crate::cache::watch_cache::{Entry, Snapshot};
 use crate::outbound::service::{ServiceError, ServiceReference, ServiceResolver};
 use keel::blocking;
+use kinds::core::node::is_simulated;
 use store::Revision;
 
 /// The maximum number of addresses of a service.
@@ -79,7 +83,14 @@ impl ServiceResolver for Storage {
             endpoints: find(&endpoints, &endpoints_key),
         };
         let slot = self.resolved_services.slot(reference, snapshots, objects.state());
-        let resolve = || slot.get_or_init(|| objects.resolve(reference)).clone();
+        let nodes = catalog.resource("", "nodes").expect("the kind is built in");
+        let is_simulated = |node: &str| {
+            let found = nodes.cache.get(&nodes.key("", node));
+            found.is_some_and(|it| is_simulated(&it.object()))
+        };
+        let resolve = || {
+            slot.get_or_init(|| objects.resolve(reference, &mut Nodes::new(&is_simulated))).clone()
+        };
         if objects.len() > MAX_INLINE_BYTES { blocking(resolve) } else { resolve() }
     }
 }
@@ -149,7 +160,7 @@ impl ServiceObjects<'_> {
         self.all().map(|it| it.len()).sum()
     }
 
-    fn resolve(&self, reference: &ServiceReference) -> Resolution {
+    fn resolve(&self, reference: &ServiceReference, nodes: &mut Nodes<'_>) -> Resolution {
         let Some(service) = self.service else {
             return Err(ServiceError::ServiceNotFound(reference.name.clone()));
         };
@@ -171,17 +182,47 @@ impl ServiceObjects<'_> {
             if bytes > MAX_SLICE_BYTES || addresses.len() >= MAX_ADDRESSES {
                 break;
             }
-            addresses.extend(slice_addresses(slice.read().unwrap_or_default(), &port.name));
+            let slice = slice.read().unwrap_or_default();
+            addresses.extend(slice_addresses(slice, &port.name, nodes));
         }
         if addresses.is_empty() {
             let endpoints: Option<Endpoints> = self.endpoints.and_then(|it| it.read());
-            addresses = endpoints_addresses(endpoints.unwrap_or_default(), &port.name);
+            addresses = endpoints_addresses(endpoints.unwrap_or_default(), &port.name, nodes);
         }
         if addresses.is_empty() {
-            return Err(ServiceError::NoEndpoints(reference.name.clone()));
+            let name = reference.name.clone();
+            let only_simulated = nodes.found_simulated();
+            let error =
+                if only_simulated { ServiceError::Simulated } else { ServiceError::NoEndpoints };
+            return Err(error(name));
         }
         addresses.truncate(MAX_ADDRESSES);
         Ok(addresses.into())
+    }
+}
+
+/// Whether nodes are simulated, each looked up once for a service.
+struct Nodes<'a> {
+    lookup: &'a dyn Fn(&str) -> bool,
+    known: HashMap<String, bool>,
+}
+
+impl<'a> Nodes<'a> {
+    fn new(lookup: &'a dyn Fn(&str) -> bool) -> Self {
+        Self { lookup, known: HashMap::new() }
+    }
+
+    /// Whether an endpoint is a pod on a simulated node.
+    fn is_simulated(&mut self, node: &str) -> bool {
+        if node.is_empty() {
+            return false;
+        }
+        *self.known.entry(node.to_owned()).or_insert_with(|| (self.lookup)(node))
+    }
+
+    /// Whether one of the endpoints was simulated.
+    fn found_simulated(&self) -> bool {
+        self.known.values().any(|it| *it)
     }
 }
 
@@ -227,6 +268,9 @@ struct EndpointSlice {
 struct Endpoint {
     #[serde(deserialize_with = "null_as_default")]
     addresses: Vec<String>,
+    #[serde(rename = "nodeName")]
+    #[serde(deserialize_with = "null_as_default")]
+    node: String,
     #[serde(deserialize_with = "null_as_default")]
     conditions: Conditions,
 }
@@ -258,6 +302,9 @@ struct Subset {
 struct EndpointAddress {
     #[serde(deserialize_with = "null_as_default")]
     ip: String,
+    #[serde(rename = "nodeName")]
+    #[serde(deserialize_with = "null_as_default")]
+    node: String,
 }
 
 /// Reads null like an absent field.
@@ -277,13 +324,13 @@ fn address(ip: &str, port: u16) -> String {
 }
 
 /// The first addresses of the ready endpoints in a slice, at the port with this name.
-fn slice_addresses(slice: EndpointSlice, port: &str) -> Vec<String> {
+fn slice_addresses(slice: EndpointSlice, port: &str, nodes: &mut Nodes<'_>) -> Vec<String> {
     let Some(port) = port_number(&slice.ports, port) else {
         return Vec::new();
     };
     let endpoints = slice.endpoints.into_iter();
     endpoints
-        .filter(|it| it.conditions.ready != Some(false))
+        .filter(|it| it.conditions.ready != Some(false) && !nodes.is_simulated(&it.node))
         .flat_map(|it| it.addresses)
         .take(MAX_ADDRESSES)
         .map(|ip| address(&ip, port))
@@ -291,12 +338,13 @@ fn slice_addresses(slice: EndpointSlice, port: &str) -> Vec<String> {
 }
 
 /// The first addresses in an Endpoints object, at the port with this name.
-fn endpoints_addresses(endpoints: Endpoints, port: &str) -> Vec<String> {
+fn endpoints_addresses(endpoints: Endpoints, port: &str, nodes: &mut Nodes<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for subset in endpoints.subsets {
         let Some(port) = port_number(&subset.ports, port) else { continue };
         let room = MAX_ADDRESSES - found.len();
-        found.extend(subset.addresses.iter().take(room).map(|it| address(&it.ip, port)));
+        let real = subset.addresses.iter().filter(|it| !nodes.is_simulated(&it.node));
+        found.extend(real.take(room).map(|it| address(&it.ip, port)));
     }
     found
 }
@@ -318,15 +366,17 @@ mod tests {
             {"addresses": ["10.0.0.2"], "conditions": {"ready": false}},
             {"addresses": ["fd00::1"], "conditions": {"ready": true}},
         ]);
-        let found = slice_addresses(slice(&endpoints), "hook");
+        let nodes = &mut Nodes::new(&|_| false);
+        let found = slice_addresses(slice(&endpoints), "hook", nodes);
         assert_eq!(found, ["10.0.0.1:8443", "[fd00::1]:8443"]);
-        assert!(slice_addresses(slice(&endpoints), "absent").is_empty());
+        assert!(slice_addresses(slice(&endpoints), "absent", nodes).is_empty());
     }
 
     #[test]
     fn the_number_of_addresses_is_limited() {
         let addresses: Vec<String> = (0..1000).map(|n| format!("10.0.0.{n}")).collect();
-        let found = slice_addresses(slice(&json!([{"addresses": addresses}])), "hook");
+        let nodes = &mut Nodes::new(&|_| false);
+        let found = slice_addresses(slice(&json!([{"addresses": addresses}])), "hook", nodes);
         assert_eq!(found.len(), MAX_ADDRESSES);
     }
 
@@ -337,7 +387,25 @@ mod tests {
             {"ports": [{"port": 1, "name": "x"}], "addresses": [{"ip": "10.0.0.2"}]},
         ]});
         let endpoints = serde_json::from_value(endpoints).unwrap();
-        assert_eq!(endpoints_addresses(endpoints, ""), ["10.0.0.1:443"]);
+        let nodes = &mut Nodes::new(&|_| false);
+        assert_eq!(endpoints_addresses(endpoints, "", nodes), ["10.0.0.1:443"]);
+    }
+
+    #[test]
+    fn simulated_pods_have_no_addresses_that_are_called() {
+        let nodes = &mut Nodes::new(&|node| node == "simulated");
+        let endpoints = json!([
+            {"addresses": ["10.0.0.1"], "nodeName": "simulated"},
+            {"addresses": ["10.0.0.2"], "nodeName": "real"},
+            {"addresses": ["10.0.0.3"]},
+        ]);
+        let found = slice_addresses(slice(&endpoints), "hook", nodes);
+        assert_eq!(found, ["10.0.0.2:8443", "10.0.0.3:8443"]);
+        assert!(nodes.found_simulated());
+        let endpoints = json!({"subsets": [{"ports": [{"port": 443}], "addresses":
+            [{"ip": "10.0.0.1", "nodeName": "simulated"}, {"ip": "10.0.0.2"}]}]});
+        let endpoints = serde_json::from_value(endpoints).unwrap();
+        assert_eq!(endpoints_addresses(endpoints, "", nodes), ["10.0.0.2:443"]);
     }
 
     #[test]

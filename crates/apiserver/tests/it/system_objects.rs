@@ -42,6 +42,25 @@ async fn a_deleted_service_of_the_server_is_created_again() {
 }
 
 #[tokio::test]
+async fn the_network_of_services_is_an_object_which_is_restored() {
+    let plane = TestEnv::start().await;
+    let path = "/apis/networking.k8s.io/v1/servicecidrs/kubernetes";
+    let first = plane.read(path).await;
+    assert_eq!(first["spec"]["cidrs"], json!(["10.0.0.0/24"]));
+    let condition = &first["status"]["conditions"][0];
+    assert_eq!((&condition["type"], &condition["status"]), (&json!("Ready"), &json!("True")));
+    plane.delete(path).await;
+    // A deletion of another object that the server restores has it checked at once.
+    plane.delete(SERVICE).await;
+    let is_new = |code: u16, network: &Value| {
+        code == 200
+            && network["metadata"]["uid"] != first["metadata"]["uid"]
+            && network["status"]["conditions"][0]["status"] == "True"
+    };
+    plane.until(path, is_new).await;
+}
+
+#[tokio::test]
 async fn a_deleted_system_namespace_is_created_again() {
     let plane = TestEnv::start().await;
     let path = "/api/v1/namespaces/kube-node-lease";

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::view::{DaemonSetView, GENERATION_LABEL, NodeView};
 use crate::controller_history::REVISION_LABEL;
 use crate::pod_control::TemplateMetadata;
+use crate::raw_fields::RawFields;
 use crate::taints::{self, Toleration};
 use machinery::node_matching::{self, Affinity};
 
@@ -88,10 +89,7 @@ fn tolerated(host_network: bool) -> impl Iterator<Item = (&'static str, &'static
 }
 
 /// The metadata and the spec of new pods, without the affinity to a node.
-pub(super) fn pod_template(
-    set: &DaemonSetView,
-    hash: &str,
-) -> (TemplateMetadata, Map<String, Value>) {
+pub(super) fn pod_template(set: &DaemonSetView, hash: &str) -> (TemplateMetadata, RawFields) {
     let template = &set.spec.template;
     let mut metadata = TemplateMetadata::deserialize(&template["metadata"]).unwrap_or_default();
     metadata.labels.insert(REVISION_LABEL.to_owned(), hash.to_owned());
@@ -106,7 +104,7 @@ pub(super) fn pod_template(
             add_toleration(tolerations, key, effect);
         }
     }
-    (metadata, spec)
+    (metadata, RawFields::encode(&spec))
 }
 
 /// Adds a toleration without a time limit, also in place of one with a limit.
@@ -122,17 +120,16 @@ fn add_toleration(tolerations: &mut Vec<Value>, key: &str, effect: &str) {
 }
 
 /// A spec whose affinity requires one node, instead of other required nodes.
-pub(super) fn on_node(spec: &Map<String, Value>, node: &str) -> Value {
-    let mut spec = Value::Object(spec.clone());
-    let field = json!({"key": "metadata.name", "operator": "In", "values": [node]});
-    for parent in ["/affinity", "/affinity/nodeAffinity"] {
-        let (above, name) = parent.rsplit_once('/').unwrap_or(("", parent));
-        if let Some(above) = spec.pointer_mut(above).filter(|it| !it[name].is_object()) {
-            above[name] = json!({});
-        }
+pub(super) fn on_node(spec: &RawFields, node: &str) -> RawFields {
+    let mut affinity = spec.get("affinity").filter(Value::is_object).unwrap_or_else(|| json!({}));
+    if !affinity["nodeAffinity"].is_object() {
+        affinity["nodeAffinity"] = json!({});
     }
-    spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
+    let field = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+    affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
         json!({"nodeSelectorTerms": [{"matchFields": [field]}]});
+    let mut spec = spec.clone();
+    spec.set("affinity", &affinity);
     spec
 }
 
@@ -199,13 +196,17 @@ mod tests {
         }});
         let name = json!({"key": "metadata.name", "operator": "In", "values": ["n1"]});
         let required = json!({"nodeSelectorTerms": [{"matchFields": [name]}]});
-        let placed = on_node(spec.as_object().unwrap(), "n1");
-        let affinity = &placed["affinity"]["nodeAffinity"];
+        let placed = |spec: &Value| {
+            let spec = on_node(&RawFields::encode(spec.as_object().unwrap()), "n1");
+            serde_json::to_value(&spec).unwrap()
+        };
+        let kept = placed(&spec);
+        let affinity = &kept["affinity"]["nodeAffinity"];
         assert_eq!(affinity["requiredDuringSchedulingIgnoredDuringExecution"], required);
         assert_eq!(affinity["preferredDuringSchedulingIgnoredDuringExecution"][0]["weight"], 1);
-        assert_eq!(placed["affinity"]["podAffinity"]["a"], 1);
-        let placed = on_node(&Map::new(), "n1");
-        let affinity = &placed["affinity"]["nodeAffinity"];
+        assert_eq!(kept["affinity"]["podAffinity"]["a"], 1);
+        let new = placed(&json!({}));
+        let affinity = &new["affinity"]["nodeAffinity"];
         assert_eq!(affinity["requiredDuringSchedulingIgnoredDuringExecution"], required);
     }
 

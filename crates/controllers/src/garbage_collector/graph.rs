@@ -11,6 +11,7 @@
 mod node;
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::absent_owners::{AbsentOwners, OwnerIdentity};
@@ -34,6 +35,34 @@ pub(super) enum Work {
     Orphan(Uid),
     /// Find out whether this owner exists, which was not observed.
     VerifyOwner(Uid),
+}
+
+/// The key of [`Work`] in a queue.
+#[derive(Debug, Clone)]
+pub(super) struct QueuedWork {
+    pub work: Work,
+    namespace: Box<str>,
+}
+
+impl QueuedWork {
+    /// The namespace of the object, or of a dependent of the owner; empty if none is known.
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+}
+
+impl PartialEq for QueuedWork {
+    fn eq(&self, other: &Self) -> bool {
+        self.work == other.work
+    }
+}
+
+impl Eq for QueuedWork {}
+
+impl Hash for QueuedWork {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.work.hash(state);
+    }
 }
 
 /// A reference to an owner that is in another namespace.
@@ -102,6 +131,18 @@ impl Graph {
             Work::VerifyOwner(uid) => self.dependents(uid).all(|(_, node)| has_many(node)),
             Work::Orphan(_) => false,
         }
+    }
+
+    /// The key of work in a queue.
+    pub(super) fn queued(&self, work: Work) -> QueuedWork {
+        let node = match work {
+            Work::Delete(uid) => self.nodes.get(&uid),
+            Work::Orphan(uid) | Work::VerifyOwner(uid) => {
+                self.dependents(uid).next().map(|(_, node)| node)
+            }
+        };
+        let namespace = node.map_or("", |node| node.key.namespace()).into();
+        QueuedWork { work, namespace }
     }
 
     /// Whether no owner of a node exists, as far as that is known without a request.

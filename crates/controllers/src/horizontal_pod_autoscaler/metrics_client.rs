@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::OnceCell;
@@ -24,6 +25,10 @@ use runtime::kube_client;
 
 /// The window of custom metrics that name none.
 const DEFAULT_WINDOW: Duration = Duration::from_mins(1);
+
+/// The characters of a value that are escaped in a query.
+const ESCAPED_IN_VALUE: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// See the [module documentation](self). Errors are messages for the user.
 pub(super) struct MetricsClient {
@@ -297,15 +302,7 @@ fn duration(text: &str) -> Duration {
 
 /// A text as the value of a query parameter.
 fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
+    utf8_percent_encode(text, ESCAPED_IN_VALUE).to_string()
 }
 
 #[cfg(test)]
@@ -314,7 +311,8 @@ mod tests {
 
     #[test]
     fn selectors_are_encoded_for_queries() {
-        assert_eq!(encoded("app=web,tier in (a,b)"), "app%3Dweb%2Ctier%20in%20%28a%2Cb%29");
+        let selector = encoded("app=web,tier in (a-1,b)");
+        assert_eq!(selector, "app%3Dweb%2Ctier%20in%20%28a-1%2Cb%29");
         assert_eq!(duration("1m30s"), Duration::from_secs(90));
     }
 }

@@ -6,12 +6,14 @@
 //! Upstream: `backoff_utils.go`
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::view::{ContainerStatus, JobPod};
+use crate::metadata::Metadata;
 use crate::time;
 use keel::{Clock, Timestamp};
+use runtime::Request;
 
 const FIRST_DELAY: Duration = Duration::from_secs(10);
 const LAST_DELAY: Duration = Duration::from_mins(10);
@@ -23,32 +25,38 @@ pub(super) struct FailureSeries {
     last: Timestamp,
 }
 
-/// The series of all Jobs, by uid.
+/// The series of all Jobs whose last pods have failed, each with the uid of its Job.
 #[derive(Default)]
-pub(super) struct FailureStore(Mutex<HashMap<String, FailureSeries>>);
+pub(super) struct FailureStore(Mutex<HashMap<Request, (String, FailureSeries)>>);
 
 impl FailureStore {
     /// The series of a Job.
-    pub(super) fn get(&self, uid: &str) -> FailureSeries {
-        self.lock(|series| series.get(uid).copied().unwrap_or_default())
+    pub(super) fn get(&self, job: &Metadata) -> FailureSeries {
+        let series = self.lock();
+        let found = series.get(&key(job)).filter(|(uid, _)| *uid == job.uid);
+        found.map(|(_, series)| *series).unwrap_or_default()
     }
 
-    /// Replaces the series of a Job.
-    pub(super) fn set(&self, uid: &str, new: FailureSeries) {
-        self.lock(|series| match new.failures {
-            0 => series.remove(uid),
-            _ => series.insert(uid.to_owned(), new),
-        });
+    /// Replaces the series of a Job, or that of a former one of its name.
+    pub(super) fn set(&self, job: &Metadata, new: FailureSeries) {
+        match new.failures {
+            0 => self.lock().remove(&key(job)),
+            _ => self.lock().insert(key(job), (job.uid.clone(), new)),
+        };
     }
 
-    /// Forgets a Job that has ended.
-    pub(super) fn remove(&self, uid: &str) {
-        self.lock(|series| series.remove(uid));
+    /// Forgets a Job that has ended or was deleted.
+    pub(super) fn remove(&self, job: &Request) {
+        self.lock().remove(job);
     }
 
-    fn lock<R>(&self, work: impl FnOnce(&mut HashMap<String, FailureSeries>) -> R) -> R {
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn lock(&self) -> MutexGuard<'_, HashMap<Request, (String, FailureSeries)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn key(job: &Metadata) -> Request {
+    Request::new(&job.namespace, &job.name)
 }
 
 impl FailureSeries {
@@ -157,6 +165,23 @@ mod tests {
         assert_eq!(series.after(&[&late], &[]), FailureSeries::default());
         let series = series.after(&[&middle], &[&early, &late]);
         assert_eq!((series.failures, series.last), (1, finish_time(&late)));
+    }
+
+    #[test]
+    fn the_series_of_a_deleted_job_is_forgotten() {
+        let job = |uid: &str| Metadata {
+            namespace: "n".to_owned(),
+            name: "j".to_owned(),
+            uid: uid.to_owned(),
+            ..Metadata::default()
+        };
+        let (store, series) = (FailureStore::default(), FailureSeries::default());
+        let series = series.after(&[], &[&ended("01:00:00")]);
+        store.set(&job("1"), series);
+        assert_eq!(store.get(&job("1")), series);
+        assert_eq!(store.get(&job("2")), FailureSeries::default(), "another Job of the name");
+        store.remove(&Request::new("n", "j"));
+        assert_eq!(store.get(&job("1")), FailureSeries::default());
     }
 
     #[test]

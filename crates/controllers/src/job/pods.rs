@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
+use serde::ser::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -18,6 +19,7 @@ use super::view::{
 };
 use super::{Context, remove_finalizer};
 use crate::pod_control::{NewPod, PodOwner, TemplateMetadata};
+use crate::raw_fields::RawFields;
 use crate::slow_start::MAX_CONCURRENT;
 use crate::time;
 use keel::Clock;
@@ -124,6 +126,7 @@ impl Context {
             counts.retry = Some(Duration::ZERO);
         }
         let missing = missing.min(BURST);
+        let size = job.spec.template.spec.get().len();
         let (created, failed) =
             if let (Some(indexes), Some(limit)) = (&evaluation.indexes, job.indexes()) {
                 let occupied = occupied_indexes(job, indexes, &evaluation.pods);
@@ -133,14 +136,14 @@ impl Context {
                 }
                 let template = IndexedTemplate::of(job);
                 let pod = |place: usize| template.pod(job, owner, indexes, new[place]);
-                self.pod_control.create_each(owner, new.len(), pod).await
+                self.pod_control.create_each(owner, new.len(), size, pod).await
             } else {
                 let mut metadata = job.spec.template.metadata.clone();
                 add_finalizer(&mut metadata);
                 let prefix = format!("{}-", job.metadata.name);
                 let pod: NewPod<'_, RawValue> =
                     NewPod::new(&metadata, owner, "", prefix, &job.spec.template.spec);
-                self.pod_control.create_each(owner, missing, |_| &pod).await
+                self.pod_control.create_each(owner, missing, size, |_| &pod).await
             };
         counts.active += created;
         counts.failed = failed;
@@ -289,7 +292,22 @@ fn add_finalizer(metadata: &mut TemplateMetadata) {
 struct IndexedTemplate {
     metadata: TemplateMetadata,
     /// With the variable `JOB_COMPLETION_INDEX` in each container.
-    spec: Value,
+    spec: RawFields,
+}
+
+/// The pod of an index.
+struct IndexedPod<'a> {
+    metadata: TemplateMetadata,
+    owner: &'a PodOwner<'a>,
+    name_prefix: String,
+    spec: RawFields,
+}
+
+impl Serialize for IndexedPod<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { metadata, owner, name_prefix, spec } = self;
+        NewPod::new(metadata, owner, "", name_prefix.clone(), spec).serialize(serializer)
+    }
 }
 
 impl IndexedTemplate {
@@ -297,16 +315,24 @@ impl IndexedTemplate {
         let template = &job.spec.template;
         let mut metadata = template.metadata.clone();
         add_finalizer(&mut metadata);
-        let mut spec = serde_json::from_str(template.spec.get()).unwrap_or(Value::Null);
+        let mut spec = RawFields::parse(&template.spec).unwrap_or_default();
         for list in ["initContainers", "containers"] {
-            let containers = spec.get_mut(list).and_then(Value::as_array_mut);
-            containers.into_iter().flatten().for_each(add_index_variable);
+            if let Some(Value::Array(mut containers)) = spec.get(list) {
+                containers.iter_mut().for_each(add_index_variable);
+                spec.set(list, &containers.into());
+            }
         }
         Self { metadata, spec }
     }
 
     /// The pod of an index.
-    fn pod(&self, job: &JobView, owner: &PodOwner<'_>, indexes: &Indexes, index: usize) -> Value {
+    fn pod<'a>(
+        &self,
+        job: &JobView,
+        owner: &'a PodOwner<'a>,
+        indexes: &Indexes,
+        index: usize,
+    ) -> IndexedPod<'a> {
         let mut metadata = self.metadata.clone();
         metadata.annotations.insert(COMPLETION_INDEX.to_owned(), index.to_string());
         metadata.labels.insert(COMPLETION_INDEX.to_owned(), index.to_string());
@@ -314,9 +340,8 @@ impl IndexedTemplate {
             add_failures(&mut metadata, job, indexes.replaced.get(&index));
         }
         let mut spec = self.spec.clone();
-        spec["hostname"] = format!("{}-{index}", job.metadata.name).into();
-        let pod = NewPod::new(&metadata, owner, "", name_prefix(&job.metadata.name, index), &spec);
-        serde_json::to_value(&pod).unwrap_or(Value::Null)
+        spec.set("hostname", &format!("{}-{index}", job.metadata.name).into());
+        IndexedPod { metadata, owner, name_prefix: name_prefix(&job.metadata.name, index), spec }
     }
 }
 

@@ -73,7 +73,7 @@ impl<'a> Tracking<'a> {
         let end = self.add_interim_condition(&mut status);
         if self.written != status {
             self.write(&status).await?;
-            self.cx.failures.set(&self.job.metadata.uid, self.evaluation.series);
+            self.cx.failures.set(&self.job.metadata, self.evaluation.series);
         }
         let (mut failed, client) = (None, &self.cx.client);
         let remove = async |pod| (pod, remove_finalizer(client, pod).await);

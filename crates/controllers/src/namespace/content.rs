@@ -31,6 +31,9 @@ const MAX_CONCURRENT_RESOURCES: usize = 24;
 /// of a collection.
 const MAX_CONCURRENT_DELETIONS: usize = 8;
 
+/// The size of the list in a message, which is part of a status.
+const MAX_PARTS: usize = 8 << 10;
+
 /// See the [module documentation](self).
 pub(super) struct ContentRemoval<'a> {
     pub client: &'a Client,
@@ -328,7 +331,7 @@ impl Totals {
                 })
                 .collect();
             parts.sort();
-            let message = format!("Some resources are remaining: {}", parts.join(", "));
+            let message = format!("Some resources are remaining: {}", join(&parts));
             conditions.push(NewCondition { condition_type: CONTENT_REMAINING, message });
         }
         let mut finalizers = BTreeMap::<&str, usize>::new();
@@ -341,21 +344,48 @@ impl Totals {
                 .map(|(finalizer, count)| format!("{finalizer} in {count} resource instances"))
                 .collect();
             parts.sort();
-            let message = format!(
-                "Some content in the namespace has finalizers remaining: {}",
-                parts.join(", ")
-            );
+            let message =
+                format!("Some content in the namespace has finalizers remaining: {}", join(&parts));
             conditions.push(NewCondition { condition_type: FINALIZERS_REMAINING, message });
         }
         self.content_errors.sort();
         if !self.content_errors.is_empty() {
-            let (count, errors) = (self.content_errors.len(), self.content_errors.join(", "));
+            let (count, errors) = (self.content_errors.len(), join(&self.content_errors));
             let message =
                 format!("Failed to delete all resource types, {count} remaining: {errors}");
             conditions.push(NewCondition { condition_type: CONTENT_FAILURE, message });
         }
         self.outcome.conditions.extend(conditions);
-        self.outcome.error = (!self.errors.is_empty()).then(|| self.errors.join(", "));
+        self.outcome.error = (!self.errors.is_empty()).then(|| join(&self.errors));
         self.outcome
+    }
+}
+
+/// The parts of a message; if they are long, the first ones and the number of the others.
+fn join(parts: &[String]) -> String {
+    let mut text = String::new();
+    for (number, part) in parts.iter().enumerate() {
+        if number > 0 {
+            if text.len() + part.len() > MAX_PARTS {
+                return text + &format!(", and {} more", parts.len() - number);
+            }
+            text += ", ";
+        }
+        text += part;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_about_thousands_of_finalizers_has_the_first_ones() {
+        let finalizers: Vec<_> = (0..40_000).map(|it| format!("example.com/{it:06}")).collect();
+        let text = join(&finalizers);
+        assert!(text.starts_with("example.com/000000, example.com/000001, "), "{text}");
+        assert!(text.ends_with(", and 39591 more"), "{}", &text[text.len() - 100..]);
+        assert_eq!(join(&finalizers[..2]), "example.com/000000, example.com/000001");
     }
 }

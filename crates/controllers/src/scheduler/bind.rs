@@ -162,20 +162,21 @@ impl Binder {
         let timeout = self.shared.clock.sleep(VOLUME_TIMEOUT);
         tokio::pin!(timeout);
         let claims = plan.bind.iter().map(|(_, claim)| claim).chain(&plan.provision);
-        let claims: Vec<ObjectKey> = claims.map(|claim| key_of(claim)).collect();
+        // A claim that is bound stays bound, so it is read no more.
+        let mut waiting: Vec<ObjectKey> = claims.map(|claim| key_of(claim)).collect();
         loop {
             changes.mark_unchanged();
             if !self.shared.lock().cache.is_assumed(&pod.info.uid) {
                 return Err("pod does not exist any more".to_owned());
             }
-            let mut are_bound = true;
-            for key in &claims {
+            while let Some(key) = waiting.last() {
                 match self.claims.get_key(key) {
-                    Ok(Some(claim)) => are_bound &= is_bound(&claim),
+                    Ok(Some(claim)) if is_bound(&claim) => waiting.pop(),
+                    Ok(Some(_)) => break,
                     _ => return Err(format!("persistentvolumeclaim {:?} not found", key.name())),
-                }
+                };
             }
-            if are_bound {
+            if waiting.is_empty() {
                 return Ok(());
             }
             tokio::select! {

@@ -73,12 +73,15 @@ impl DecisionContext<'_> {
         self.work(&pod.traits) > LONG_DECISION
     }
 
-    /// About the number of comparisons: of the pod's ports, terms and conditions with each node, of its
-    /// terms with the pods of each template, and of the terms of pods that exist with the pod.
+    /// About the number of comparisons: of the pod's ports, claims, terms and conditions with each node,
+    /// of its terms with the pods of each template, and of the terms of pods that exist with the pod.
     fn work(&self, pod: &PodTraits) -> usize {
         let constraints = &pod.constraints;
         let terms = constraints.number_of_terms() + constraints.spread.len();
-        let on_node = terms + pod.host_ports.len() + constraints.conditions / CONDITIONS_PER_TERM;
+        let on_node = terms
+            + pod.host_ports.len()
+            + pod.claims.len()
+            + constraints.conditions / CONDITIONS_PER_TERM;
         let on_nodes = on_node.saturating_mul(self.cache.node_order().len());
         let with_pods = terms.saturating_mul(self.cache.number_of_classes());
         on_nodes.saturating_add(with_pods).saturating_add(self.cache.number_of_terms())

@@ -7,6 +7,7 @@ pub(crate) mod inter_pod_affinity;
 pub(crate) mod node_local;
 pub(crate) mod pod_topology_spread;
 pub(crate) mod volumes;
+mod waiting_claims;
 
 use super::cluster_cache::ClusterCache;
 use super::constraints::MAX_CONDITIONS;

@@ -15,8 +15,8 @@ use super::resources::ResourceList;
 use super::selectors::Selector;
 use crate::metadata::Metadata;
 use machinery::node_matching::NodeSelector;
-use runtime::informer::{HasSynced, SharedInformer};
-use runtime::{Lister, Manager};
+use runtime::informer::{HasSynced, Item, SharedInformer};
+use runtime::{Lister, Manager, ObjectKey};
 
 /// See the [module documentation](self).
 #[derive(Debug)]
@@ -168,6 +168,19 @@ struct ReplicationControllerSpec {
     selector: LabelSet,
 }
 
+/// The index of volumes by what may be bound to them.
+const BINDABLE_INDEX: &str = "bindable";
+
+/// The class of an available volume, or the claim that a volume names.
+fn bindable(volume: &Item) -> Vec<String> {
+    let Ok(VolumeView { spec, status, .. }) = volume.decode() else { return Vec::new() };
+    match spec.claim_ref {
+        Some(claim) => vec![format!("claim {}/{}", claim.namespace, claim.name)],
+        None if status.phase == "Available" => vec![format!("class {}", spec.storage_class_name)],
+        None => Vec::new(),
+    }
+}
+
 impl Listers {
     /// The listers of a manager, and whether their caches are complete.
     pub(crate) fn of(manager: &Manager) -> (Self, Vec<HasSynced>) {
@@ -180,6 +193,7 @@ impl Listers {
             manager.informer::<StatefulSet>(),
             manager.informer::<ReplicationController>(),
         ];
+        informers[1].indexer().add_index(BINDABLE_INDEX, bindable);
         let [claims, volumes, classes, budgets, replica_sets, stateful_sets, controllers] =
             &informers;
         let listers = Self {
@@ -197,15 +211,32 @@ impl Listers {
     /// Listers without objects.
     pub(crate) fn empty() -> Self {
         use runtime::informer::Indexer;
+        let volumes = Indexer::new();
+        volumes.add_index(BINDABLE_INDEX, bindable);
         Self {
             claims: Lister::new(Arc::new(Indexer::new())),
-            volumes: Lister::new(Arc::new(Indexer::new())),
+            volumes: Lister::new(Arc::new(volumes)),
             classes: Lister::new(Arc::new(Indexer::new())),
             budgets: Lister::new(Arc::new(Indexer::new())),
             replica_sets: Lister::new(Arc::new(Indexer::new())),
             stateful_sets: Lister::new(Arc::new(Indexer::new())),
             replication_controllers: Lister::new(Arc::new(Indexer::new())),
         }
+    }
+
+    /// The volumes of a storage class that no claim has.
+    pub(super) fn available_volumes(&self, class: &str) -> Vec<Arc<VolumeView>> {
+        self.bindable_volumes(&format!("class {class}"))
+    }
+
+    /// The volumes that are reserved for a claim, or bound to it.
+    pub(super) fn reserved_volumes(&self, claim: &ObjectKey) -> Vec<Arc<VolumeView>> {
+        self.bindable_volumes(&format!("claim {claim}"))
+    }
+
+    fn bindable_volumes(&self, value: &str) -> Vec<Arc<VolumeView>> {
+        let found = self.volumes.shared_by_index(BINDABLE_INDEX, value);
+        found.expect("the index is added with the lister").objects
     }
 
     /// The selector of the workload that controls a pod.

@@ -22,6 +22,7 @@ use std::time::Duration;
 use super::active_pods::{ActiveKey, ActivePods};
 use super::pod_info::PodInfo;
 use super::rejection::Plugins;
+use super::unschedulable_pods::UnschedulablePods;
 use keel::Timestamp;
 
 /// The backoff after the first attempt.
@@ -71,7 +72,7 @@ pub(crate) struct SchedulingQueue {
     active: ActivePods,
     backoff: BTreeMap<TimeKey, QueuedPod>,
     error_backoff: BTreeMap<TimeKey, QueuedPod>,
-    unschedulable: HashMap<Arc<str>, QueuedPod>,
+    unschedulable: UnschedulablePods,
     /// When each unschedulable pod is tried again at the latest.
     flush_times: BTreeSet<(Timestamp, Arc<str>)>,
     places: HashMap<Arc<str>, Place>,
@@ -85,17 +86,20 @@ impl SchedulingQueue {
     /// Adds a pod, or replaces its state. An unschedulable pod is tried again if its traits have
     /// changed.
     pub(crate) fn add(&mut self, info: Arc<PodInfo>, now: Timestamp) {
-        let Some(known) = self.pod_mut(&info.uid) else {
+        if matches!(self.places.get(&info.uid), Some(Place::Unschedulable)) {
+            let uid = Arc::clone(&info.uid);
+            if self.unschedulable.replace_info(info) {
+                self.requeue(&uid, now);
+            }
+            return;
+        }
+        let Some(known) = self.ready_pod_mut(&info.uid) else {
             let rejected_by = Plugins::default();
             return self.activate(QueuedPod { info, attempts: 0, since: now, rejected_by });
         };
-        let is_changed = !Arc::ptr_eq(&known.info.traits, &info.traits);
         let is_reordered = known.info.priority != info.priority;
         known.info = Arc::clone(&info);
-        let is_unschedulable = matches!(self.places.get(&info.uid), Some(Place::Unschedulable));
-        if is_changed && is_unschedulable {
-            self.requeue(&info.uid, now);
-        } else if is_reordered
+        if is_reordered
             && matches!(self.places.get(&info.uid), Some(Place::Active(_)))
             && let Some(known) = self.remove(&info.uid)
         {
@@ -157,9 +161,9 @@ impl SchedulingQueue {
     pub(crate) fn add_unschedulable(&mut self, pod: QueuedPod) {
         let uid = Arc::clone(&pod.info.uid);
         self.reported.insert(Arc::clone(&uid), false);
-        self.places.insert(Arc::clone(&uid), Place::Unschedulable);
         self.flush_times.insert((pod.since + MAX_IN_UNSCHEDULABLE, Arc::clone(&uid)));
-        self.unschedulable.insert(uid, pod);
+        self.places.insert(uid, Place::Unschedulable);
+        self.unschedulable.insert(pod);
     }
 
     /// The condition of an unschedulable pod was written.
@@ -185,13 +189,13 @@ impl SchedulingQueue {
     }
 
     /// The pods that fit on no node.
-    pub(crate) fn unschedulable(&self) -> impl Iterator<Item = &QueuedPod> {
-        self.unschedulable.values()
+    pub(crate) fn unschedulable(&self) -> &UnschedulablePods {
+        &self.unschedulable
     }
 
     /// Whether a pod fits on no node.
     pub(crate) fn has_unschedulable(&self) -> bool {
-        !self.unschedulable.is_empty()
+        self.unschedulable.len() > 0
     }
 
     /// Tries an unschedulable pod again, after its backoff.
@@ -224,12 +228,13 @@ impl SchedulingQueue {
         self.arrivals
     }
 
-    fn pod_mut(&mut self, uid: &str) -> Option<&mut QueuedPod> {
+    /// A pod that is active or in a backoff.
+    fn ready_pod_mut(&mut self, uid: &str) -> Option<&mut QueuedPod> {
         match self.places.get(uid)? {
             Place::Active(key) => self.active.get_mut(key),
             Place::Backoff(key) => self.backoff.get_mut(key),
             Place::ErrorBackoff(key) => self.error_backoff.get_mut(key),
-            Place::Unschedulable => self.unschedulable.get_mut(uid),
+            Place::Unschedulable => None,
         }
     }
 }

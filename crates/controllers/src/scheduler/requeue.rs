@@ -3,7 +3,7 @@
 //!
 //! Upstream: the queueing hints of each plugin
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::cluster_cache::{ClusterCache, NodeId};
@@ -62,15 +62,9 @@ impl ClusterEvents {
         if self.is_empty() {
             return Vec::new();
         }
-        let mut tested = HashMap::new();
-        let mut helped = Vec::new();
-        for pod in queue.unschedulable() {
-            let class = (Arc::as_ptr(&pod.info.traits).addr(), pod.rejected_by.bits());
-            if *tested.entry(class).or_insert_with(|| self.may_help(cache, pod)) {
-                helped.push(Arc::clone(&pod.info.uid));
-            }
-        }
-        helped
+        let classes = queue.unschedulable().classes();
+        let helped = classes.filter(|(pod, _)| self.may_help(cache, pod));
+        helped.flat_map(|(_, uids)| uids.iter().cloned()).collect()
     }
 
     fn may_help(&self, cache: &ClusterCache, pod: &QueuedPod) -> bool {
@@ -117,8 +111,11 @@ impl ClusterEvents {
 }
 
 fn shares_claim(pod: &PodTraits, other: &PodTraits) -> bool {
-    pod.namespace == other.namespace
-        && pod.claims.iter().any(|claim| other.claims.iter().any(|it| it.name == claim.name))
+    if pod.namespace != other.namespace || other.claims.is_empty() {
+        return false;
+    }
+    let of_other: HashSet<&str> = other.claims.iter().map(|it| it.name.as_str()).collect();
+    pod.claims.iter().any(|claim| of_other.contains(claim.name.as_str()))
 }
 
 #[cfg(test)]

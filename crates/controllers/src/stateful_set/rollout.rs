@@ -63,8 +63,10 @@ impl Rollout<'_> {
                 return self.delete_last(pod, &condemned).await;
             }
         } else {
-            slow_start::run(replicas.len(), |at| self.sync_replica(&replicas[at])).await?;
-            slow_start::run(condemned.len(), |at| self.delete_condemned(&condemned[at])).await?;
+            let are_complete = replicas.iter().all(|(_, pod)| pod.is_some());
+            let size = if are_complete { 0 } else { self.set.spec.template.to_string().len() };
+            slow_start::run(replicas.len(), size, |at| self.sync_replica(&replicas[at])).await?;
+            slow_start::run(condemned.len(), 0, |at| self.delete_condemned(&condemned[at])).await?;
         }
         if self.set.spec.update_strategy.type_ != "RollingUpdate" {
             return Ok(());

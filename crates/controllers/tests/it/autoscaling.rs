@@ -272,6 +272,17 @@ async fn metrics_are_served_as_by_metrics_server() {
 }
 
 #[tokio::test]
+async fn metrics_are_those_of_the_controllers_that_run() {
+    let mut plane = start().await;
+    plane.restart_controllers().await;
+    create_pod(&plane, "a", "250m").await;
+    let path = format!("{METRICS}/namespaces/default/pods/a");
+    let pod = plane.until(&path, |code, _| code == 200).await;
+    assert_eq!(pod["containers"][0]["usage"]["cpu"], "250m");
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn metrics_are_discovered_and_need_a_permission() {
     let plane = start().await;
     let group = plane.read("/apis/metrics.k8s.io").await;

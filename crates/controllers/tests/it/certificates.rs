@@ -25,7 +25,21 @@ fn pkcs10(user: &str, group: &str, key: &KeyPair) -> String {
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::OrganizationName, group);
     params.distinguished_name.push(DnType::CommonName, user);
+    request_in_pem(&params, key)
+}
+
+fn request_in_pem(params: &CertificateParams, key: &KeyPair) -> String {
     params.serialize_request(key).unwrap().pem().unwrap()
+}
+
+/// A PKCS#10 request in PEM with two common names.
+fn pkcs10_with_two_names(first: &str, last: &str) -> String {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.distinguished_name = DistinguishedName::new();
+    // The type of a common name under another name, which does not replace the other one.
+    params.distinguished_name.push(DnType::CustomDnType(vec![2, 5, 4, 3]), first);
+    params.distinguished_name.push(DnType::CommonName, last);
+    request_in_pem(&params, &KeyPair::generate().unwrap())
 }
 
 /// A certificate signing request.
@@ -105,15 +119,25 @@ fn connect(plane: &Plane, certificate: String, key: String) -> Client {
 #[tokio::test]
 async fn a_request_that_the_signer_does_not_accept_fails() {
     let plane = Plane::start(&["csrsigning"]).await;
-    let pem = pkcs10("jane", "developers", &KeyPair::generate().unwrap());
-    let created = plane.create(REQUESTS, &request("r", CLIENT, pem, &["server auth"])).await;
-    approve(&plane, &created).await;
-    let has_failed = |_: u16, it: &Value| it["status"]["conditions"][1]["type"] == "Failed";
-    let failed = plane.until(&format!("{REQUESTS}/r"), has_failed).await;
-    let condition = &failed["status"]["conditions"][1];
-    assert_eq!(condition["reason"], "SignerValidationFailure");
-    assert_eq!(condition["message"], "invalid usage for client certificate: server auth");
-    assert_eq!(failed["status"].get("certificate"), None);
+    let reserved =
+        "the common name \"front-proxy-client\" is reserved for the proxies of the plane";
+    let of = |user: &str| pkcs10(user, "developers", &KeyPair::generate().unwrap());
+    let two_names = pkcs10_with_two_names("front-proxy-client", "jane");
+    let refused_usage = "invalid usage for client certificate: server auth";
+    for (name, pem, usage, message) in [
+        ("a", of("jane"), "server auth", refused_usage),
+        ("b", of("front-proxy-client"), "client auth", reserved),
+        ("c", two_names, "client auth", "the subject has several common names"),
+    ] {
+        let created = plane.create(REQUESTS, &request(name, CLIENT, pem, &[usage])).await;
+        approve(&plane, &created).await;
+        let has_failed = |_: u16, it: &Value| it["status"]["conditions"][1]["type"] == "Failed";
+        let failed = plane.until(&format!("{REQUESTS}/{name}"), has_failed).await;
+        let condition = &failed["status"]["conditions"][1];
+        assert_eq!(condition["reason"], "SignerValidationFailure");
+        assert_eq!(condition["message"], message);
+        assert_eq!(failed["status"].get("certificate"), None);
+    }
     plane.stop().await;
 }
 

@@ -141,7 +141,7 @@ async fn endpoints_that_are_up_to_date_are_not_written() {
     let annotations = &full["metadata"]["annotations"];
     assert_eq!(annotations["endpoints.kubernetes.io/over-capacity"], "truncated");
     plane.restart_controllers().await;
-    plane.controllers().wait_until_ready().await;
+    plane.controllers().wait_until_ready().await.unwrap();
     let is_reconciled = || {
         let records = plane.controllers().manager().records("endpoints-controller");
         records.iter().any(|record| record.request.name() == "web")

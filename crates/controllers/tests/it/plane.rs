@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::crash::Crash;
 use controllers::{ControllerManager, ControllerManagerOptions, MetricsApi, Selection};
-use keel::Entropy;
+use keel::{Entropy, Tasks};
 use runtime::Connect;
 use testenv::{TestEnv, TestEnvBuilder};
 
@@ -32,6 +32,7 @@ impl Plane {
         });
         let env = builder.start().await;
         let options = ControllerManagerOptions {
+            tasks: Tasks::new(),
             selection: Selection::parse(controllers).unwrap(),
             connect: cluster::connect(env.server().in_process_client()),
             root_ca: env.server().watch_authority(),

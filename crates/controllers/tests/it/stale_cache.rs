@@ -41,7 +41,7 @@ async fn until_observed(plane: &Plane, path: &str) {
 async fn restart_without_watches(plane: &mut Plane, plural: &'static str) {
     let connect = interception::connect(plane, move |request| refuse_watches(request, plural));
     plane.restart_with(connect).await;
-    plane.controllers().wait_until_ready().await;
+    plane.controllers().wait_until_ready().await.unwrap();
 }
 
 #[tokio::test]

@@ -28,6 +28,9 @@ pub struct ReflectorStatus {
     /// The last failure, until a watch is opened. A watch that is closed early counts from the second
     /// time in a row on.
     pub last_error: Option<String>,
+    /// Whether the last failure was that the server does not have the resource, whose CRD may not be
+    /// installed yet.
+    pub is_absent: bool,
     /// The time of the first failure since a watch was last opened.
     pub failing_since: Option<Timestamp>,
     /// The number of objects that were left out since they have no name or cannot be read.

@@ -17,7 +17,7 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use crate::work_queue::KeyState;
-use crate::work_queue::priority::{Priority, PriorityQueue, Ticket};
+use crate::work_queue::priority::{GroupOf, Priority, PriorityQueue, Ticket};
 
 /// See the [module documentation](self).
 pub(super) struct Queue<K> {
@@ -56,8 +56,8 @@ pub(super) struct Taken<K> {
 }
 
 impl<K: Clone + Eq + Hash> Queue<K> {
-    pub(super) fn new(aging: Duration) -> Self {
-        let waiting = PriorityQueue::new(aging);
+    pub(super) fn new(aging: Duration, group_of: GroupOf<K>) -> Self {
+        let waiting = PriorityQueue::new(aging, group_of);
         Self { waiting, dirty: HashMap::new(), processing: HashMap::new() }
     }
 

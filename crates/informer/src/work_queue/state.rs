@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::delaying::Delayed;
+use super::priority::GroupOf;
 use super::queue::{Arrival, Queue, Taken};
 use super::rate_limiter::RateLimiter;
 use super::{HistogramMetric, Job, JobOutcome, Priority, QueueMetrics, QueueOptions};
@@ -29,9 +30,14 @@ pub(super) struct State<K> {
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
-    pub(super) fn new(options: &QueueOptions, clock: &Clock, entropy: &Entropy) -> Self {
+    pub(super) fn new(
+        options: &QueueOptions,
+        clock: &Clock,
+        entropy: &Entropy,
+        group_of: GroupOf<K>,
+    ) -> Self {
         Self {
-            queue: Queue::new(options.aging),
+            queue: Queue::new(options.aging, group_of),
             delayed: Delayed::new(),
             limiter: RateLimiter::new(&options.limits, entropy),
             clock: clock.clone(),

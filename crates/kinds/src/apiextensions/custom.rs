@@ -171,6 +171,7 @@ fn selectable(field: &Value) -> Selectable {
     Selectable {
         label: path.strip_prefix('.').unwrap_or(path).to_owned(),
         path: fields(path),
+        fallback: None,
         absent: "",
     }
 }

@@ -7,7 +7,9 @@ use crate::validation::rules::{add_invalid, immutable, immutable_struct, qualifi
 use machinery::fields::{number, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{column, since, wide};
-use types::resource::{Column, Columns, GarbageCollectionPolicy, Now, Resource, Strategy, Version};
+use types::resource::{
+    Column, Columns, GarbageCollectionPolicy, Now, Resource, Selectable, Strategy, Version,
+};
 
 /// The resource of the kind `Event`.
 pub fn resource() -> Resource {
@@ -22,7 +24,10 @@ pub fn resource() -> Resource {
             selectable("involvedObject.fieldPath", ""),
             selectable("reason", ""),
             selectable("reportingComponent", ""),
-            table::selectable_as("source", "source.component", ""),
+            Selectable {
+                fallback: Some("reportingComponent"),
+                ..table::selectable_as("source", "source.component", "")
+            },
             selectable("type", ""),
         ]
         .into(),

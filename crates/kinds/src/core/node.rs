@@ -34,6 +34,14 @@ pub fn resource() -> Resource {
     }
 }
 
+/// Whether a node runs no containers: it is simulated by this program or by KWOK.
+pub fn is_simulated(node: &Object) -> bool {
+    let is = |map: &str, key: &str, value: &str| node.str_at(&["metadata", map, key]) == value;
+    is("labels", "sampan.dev/simulated", "true")
+        || is("labels", "kwok.x-k8s.io/node", "fake")
+        || is("annotations", "kwok.x-k8s.io/node", "fake")
+}
+
 static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create,

@@ -1,5 +1,7 @@
 //! [`Columns`]: rows of text in aligned columns, as kubectl prints them.
 
+use keel::escape_controls;
+
 /// The minimum width of a column.
 const MIN_WIDTH: usize = 6;
 /// The number of spaces after the widest cell of a column.
@@ -21,9 +23,9 @@ impl Default for Columns {
 }
 
 impl Columns {
-    /// Adds a row.
+    /// Adds a row. Control characters of its cells are escaped, since they may have text of the server.
     pub(crate) fn push(&mut self, row: Vec<String>) {
-        self.rows.push(row);
+        self.rows.push(row.into_iter().map(|cell| escape_controls(&cell).into_owned()).collect());
     }
 
     /// The rows that were added since the last call, a line for each.
@@ -75,5 +77,10 @@ mod tests {
         );
         check(&mut columns, &[&["b", "c"]], "b         c\n");
         check(&mut Columns::default(), &[&["A", "B"]], "A     B\n");
+    }
+
+    #[test]
+    fn control_characters_of_a_cell_become_visible() {
+        check(&mut Columns::default(), &[&["a\u{1b}[2Jb", "\u{7}"]], "a^[[2Jb   ^G\n");
     }
 }

@@ -124,16 +124,15 @@ pub(crate) fn labels_text(metadata: &Value) -> String {
     if labels.is_empty() { "<none>".to_owned() } else { labels.join(",") }
 }
 
-/// A cell in one line, without control characters.
+/// A cell in one line.
 fn cell_text(cell: &Value) -> String {
     let text = match cell {
         Value::Null => return String::new(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    let text = match text.find(['\u{c}', '\n', '\r']) {
+    match text.find(['\u{c}', '\n', '\r']) {
         Some(end) => format!("{}...", &text[..end]),
         None => text,
-    };
-    text.replace('\u{1b}', "^[")
+    }
 }

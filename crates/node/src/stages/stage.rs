@@ -12,6 +12,7 @@ use crate::template::Template;
 use crate::{requests, time};
 use keel::{Entropy, Timestamp};
 use machinery::go_duration;
+use runtime::informer::Item;
 use runtime::recorder::EventType;
 
 /// The kind of the objects of a Stage.
@@ -70,6 +71,21 @@ pub(crate) struct Stage {
     jitter: (Option<Duration>, Option<Query>),
 }
 
+/// The parts of an object that are compared before it is decoded: most Stages select few objects.
+#[derive(Debug)]
+pub(crate) struct SelectedMetadata {
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+}
+
+impl SelectedMetadata {
+    /// Those of an object.
+    pub(crate) fn of(item: &Item) -> Self {
+        let annotations = item.decode_metadata("annotations").ok().flatten();
+        Self { labels: item.labels(), annotations: annotations.unwrap_or_default() }
+    }
+}
+
 /// A step of a Stage.
 #[derive(Debug)]
 pub(crate) enum Step {
@@ -105,7 +121,8 @@ struct Finalizer {
 }
 
 impl FinalizerChange {
-    /// The merge patch of an object; `None` if nothing changes.
+    /// The merge patch of an object, which fails if the object has changed meanwhile; `None` if nothing
+    /// changes.
     pub(crate) fn patch(&self, object: &Value) -> Option<Value> {
         let present = object["metadata"]["finalizers"].as_array().into_iter().flatten();
         let present: Vec<&str> = present.filter_map(Value::as_str).collect();
@@ -117,8 +134,8 @@ impl FinalizerChange {
                 wanted.push(&added.value);
             }
         }
-        let version = &object["metadata"]["resourceVersion"];
-        let metadata = json!({"finalizers": wanted, "resourceVersion": version});
+        let (uid, version) = (&object["metadata"]["uid"], &object["metadata"]["resourceVersion"]);
+        let metadata = json!({"uid": uid, "finalizers": wanted, "resourceVersion": version});
         (wanted != present).then(|| json!({"metadata": metadata}))
     }
 }
@@ -316,15 +333,17 @@ impl Stage {
         }))
     }
 
-    /// The weight for an object; `None` if the Stage does not select it. Fails if the queries take too
-    /// many steps.
-    pub(crate) fn weight(&self, object: &Value) -> Result<Option<u64>, String> {
-        let has_all = |wanted: &BTreeMap<String, String>, field: &str| {
-            wanted.iter().all(|(key, value)| object["metadata"][field][key] == **value)
+    /// Whether an object has the labels and annotations that the Stage selects.
+    pub(crate) fn may_select(&self, object: &SelectedMetadata) -> bool {
+        let has_all = |wanted: &BTreeMap<String, String>, found: &BTreeMap<String, String>| {
+            wanted.iter().all(|(key, value)| found.get(key) == Some(value))
         };
-        if !has_all(&self.labels, "labels") || !has_all(&self.annotations, "annotations") {
-            return Ok(None);
-        }
+        has_all(&self.labels, &object.labels) && has_all(&self.annotations, &object.annotations)
+    }
+
+    /// The weight for an object that the Stage [may select](Self::may_select); `None` if the Stage does
+    /// not. Fails if the queries take too many steps.
+    pub(crate) fn weight(&self, object: &Value) -> Result<Option<u64>, String> {
         let mut budget = Budget::new();
         for requirement in &self.requirements {
             if !requirement.matches(object, &mut budget)? {

@@ -26,8 +26,20 @@ pub(crate) struct StageState {
     /// The name of the Stage that was applied last, and the time.
     pub(super) last: Option<(String, Timestamp)>,
     burst: Burst,
+    /// The Stage whose steps were not executed to the end.
+    interrupted: Option<InterruptedStage>,
     /// The failures of Stages, by the name of the Stage, until it succeeds.
     pub(super) failures: BTreeMap<String, StageFailure>,
+}
+
+/// A Stage that was applied in part. The object may be such that the Stage does not select it any more.
+#[derive(Debug, Clone)]
+struct InterruptedStage {
+    name: String,
+    /// The version of the Stage, whose steps have these numbers.
+    version: String,
+    /// The number of the next step.
+    step: usize,
 }
 
 /// The Stages that were applied to an object shortly after each other.
@@ -92,6 +104,30 @@ impl StageState {
         }
         burst.is_reported = true;
         Some(burst.stages.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
+    }
+
+    /// Records that a Stage was interrupted before a step. Before the first one nothing was done, so the
+    /// Stage is applied again only if it still selects the object.
+    pub(super) fn interrupt(&mut self, stage: &Stage, step: usize, now: Timestamp) {
+        let (name, version) = (stage.name.clone(), stage.version.clone());
+        if step == 0 {
+            self.next = Some((name, now));
+        } else {
+            self.interrupted = Some(InterruptedStage { name, version, step });
+        }
+    }
+
+    /// Records that a Stage was executed to the end, or cannot be.
+    pub(super) fn end(&mut self) {
+        self.interrupted = None;
+    }
+
+    /// The Stage that was interrupted, and the number of its next step. A Stage that has changed
+    /// meanwhile does not go on.
+    pub(super) fn interrupted<'a>(&self, stages: &'a [Stage]) -> Option<(&'a Stage, usize)> {
+        let InterruptedStage { name, version, step } = self.interrupted.as_ref()?;
+        let is_same = |stage: &&Stage| stage.name == *name && stage.version == *version;
+        stages.iter().find(is_same).map(|stage| (stage, *step))
     }
 
     fn is_looping(&self, now: Timestamp) -> bool {

@@ -7,14 +7,16 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::Stages;
 use super::stage::Stage;
 use keel::{Clock, Entropy, Tasks};
 use machinery::GroupVersion;
 use runtime::client::source_of;
-use runtime::informer::{HandlerOptions, Indexer, InformerFactory, InformerOptions, Item, Scope};
+use runtime::informer::{
+    EventHandler, HandlerOptions, Indexer, InformerFactory, InformerOptions, Item, Scope,
+};
 use runtime::recorder::EventType;
 use runtime::{Action, Client, Failure, Request};
 
@@ -117,13 +119,17 @@ impl StageWatch {
         );
         let scope = Scope::all(GroupVersion::new("kwok.x-k8s.io", "v1alpha1"), "stages");
         let informer = factory.informer(&scope);
-        let mut events = informer.subscribe(&HandlerOptions::default());
+        let changes = Arc::<StageChanges>::default();
+        informer.add_handler(Arc::<StageChanges>::clone(&changes), &HandlerOptions::default());
+        let mut has_synced = informer.has_synced();
         factory.start();
         let (stages, staged_objects) = (Arc::clone(&self.stages), self.staged_objects.clone());
         let shutdown = tasks.shutdown();
         tasks.spawn("stages", async move {
             let follow = async {
-                while events.next().await.is_some() {
+                has_synced.wait().await;
+                loop {
+                    changes.0.notified().await;
                     stages.compile(&informer.indexer().list());
                     staged_objects.reconcile_all().await;
                 }
@@ -135,6 +141,29 @@ impl StageWatch {
             drop(factory);
         });
         tasks
+    }
+}
+
+/// Notifies of changed Stages. The changes since the last notification are one: all Stages are compiled,
+/// and all objects are reconciled, once for all of them.
+#[derive(Default)]
+struct StageChanges(Notify);
+
+impl EventHandler for StageChanges {
+    fn on_add(&self, _item: &Item, _is_initial: bool) {
+        self.0.notify_one();
+    }
+
+    fn on_update(&self, _old: &Item, _new: &Item) {
+        self.0.notify_one();
+    }
+
+    fn on_delete(&self, _item: &Item, _is_final_state_unknown: bool) {
+        self.0.notify_one();
+    }
+
+    fn is_inline(&self) -> bool {
+        true
     }
 }
 
@@ -181,5 +210,31 @@ impl Stages {
 
     fn lock_reported(&self) -> MutexGuard<'_, HashMap<String, i64>> {
         self.reported.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn changes_that_come_together_are_one() {
+        let (changes, stage) = (StageChanges::default(), r#"{"metadata":{"name":"s"}}"#);
+        let stage = Item::parse(stage).unwrap();
+        changes.on_add(&stage, true);
+        changes.on_update(&stage, &stage);
+        changes.on_delete(&stage, false);
+        let is_notified = async || {
+            tokio::select! {
+                biased;
+                () = changes.0.notified() => true,
+                () = ready(()) => false,
+            }
+        };
+        assert_eq!([is_notified().await, is_notified().await], [true, false]);
+        changes.on_add(&stage, false);
+        assert!(is_notified().await);
     }
 }

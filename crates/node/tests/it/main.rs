@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
 mod plane;
+mod interference;
 mod nodes;
 mod pods;
 mod pod_commands;
@@ -12,5 +13,6 @@ mod pod_admission;
 mod pod_resize;
 mod pod_events;
 mod stages;
+mod stage_steps;
 mod failure;
 mod idle;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controllers::{ControllerManager, ControllerManagerOptions, MetricsApi, Selection};
-use keel::Entropy;
+use keel::{Entropy, Tasks};
 use machinery::{Value, json};
 use node::{Capacity, SimulatedNodes, SimulatedNodesOptions};
+use runtime::Connect;
 use testenv::TestEnv;
 
 /// See the [module documentation](self). The methods of [`TestEnv`] can be called on it.
@@ -27,6 +28,7 @@ impl Plane {
         });
         let env = builder.start().await;
         let controllers = ControllerManager::start(ControllerManagerOptions {
+            tasks: Tasks::new(),
             selection: Selection::parse(controllers).unwrap(),
             connect: cluster::connect(env.server().in_process_client()),
             root_ca: env.server().watch_authority(),
@@ -43,10 +45,17 @@ impl Plane {
 
     /// Starts the nodes, which were stopped.
     pub(crate) fn start_nodes(&mut self, count: usize) {
+        self.start_nodes_with(count, cluster::connect(self.env.server().in_process_client()));
+    }
+
+    /// Starts the nodes with other connections.
+    pub(crate) fn start_nodes_with(&mut self, count: usize, connect: Connect) {
         self.nodes = Some(SimulatedNodes::start(&SimulatedNodesOptions {
+            tasks: Tasks::new(),
             count,
+            termination: Duration::ZERO,
             capacity: Capacity::default(),
-            connect: cluster::connect(self.env.server().in_process_client()),
+            connect,
             clock: self.env.clock().clone(),
             entropy: Entropy::seeded(3),
         }));

@@ -112,6 +112,17 @@ async fn a_pod_that_does_not_select_its_node_is_rejected() {
 }
 
 #[tokio::test]
+async fn a_pod_of_another_operating_system_is_rejected() {
+    let plane = Plane::start(1, &["none"]).await;
+    let message = "Failed to admit pod as the OS field doesn't match node OS";
+    plane.create_pod("other", json!({}), json!({"os": {"name": "windows"}})).await;
+    check_rejected(&plane, "other", "PodOSNotSupported", message).await;
+    plane.create_pod("same", json!({}), json!({"os": {"name": "linux"}})).await;
+    plane.until_phase("same", "Running").await;
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn a_restart_of_the_nodes_does_not_forget_what_their_pods_take() {
     let mut plane = Plane::start(0, &["none"]).await;
     create_small_node(&plane).await;

@@ -8,9 +8,10 @@ use machinery::{Value, json};
 
 const STAGES: &str = "/apis/kwok.x-k8s.io/v1alpha1/stages";
 /// The events about pods for which a Stage has failed.
-const FAILURES: &str = "/api/v1/namespaces/default/events?fieldSelector=reason%3DStageFailed";
+pub(crate) const FAILURES: &str =
+    "/api/v1/namespaces/default/events?fieldSelector=reason%3DStageFailed";
 
-async fn install_crd(plane: &Plane) {
+pub(crate) async fn install_crd(plane: &Plane) {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     plane
         .install_crd(&json!({
@@ -25,7 +26,7 @@ async fn install_crd(plane: &Plane) {
         .await;
 }
 
-async fn create_stage(plane: &Plane, name: &str, spec: Value) {
+pub(crate) async fn create_stage(plane: &Plane, name: &str, spec: Value) {
     let stage = json!({"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage",
         "metadata": {"name": name}, "spec": spec});
     plane.create(STAGES, &stage).await;

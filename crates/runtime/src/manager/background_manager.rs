@@ -38,7 +38,28 @@ impl BackgroundManager {
         options: ManagerOptions,
         add: impl FnOnce(&Manager),
     ) -> Self {
-        let (tasks, stop_within) = (Tasks::new(), options.stop_within);
+        Self::start_with_tasks(Tasks::new(), name, service, options, add)
+    }
+
+    /// Like [`start`](Self::start), with tasks that belong to `parent`.
+    pub fn start_within(
+        parent: &Tasks,
+        name: &'static str,
+        service: impl Into<ApiService>,
+        options: ManagerOptions,
+        add: impl FnOnce(&Manager),
+    ) -> Self {
+        Self::start_with_tasks(parent.child(name), name, service, options, add)
+    }
+
+    fn start_with_tasks(
+        tasks: Tasks,
+        name: &'static str,
+        service: impl Into<ApiService>,
+        options: ManagerOptions,
+        add: impl FnOnce(&Manager),
+    ) -> Self {
+        let stop_within = options.stop_within;
         let options = ManagerOptions { handles_signals: false, ..options };
         let manager = Manager::with_tasks(service, options, &tasks);
         add(&manager);
@@ -87,8 +108,10 @@ impl BackgroundManager {
     /// # }
     /// ```
     pub async fn kill(self) {
-        // The tasks are aborted, so the stop is not a clean one.
-        let _ = self.tasks.stop(Duration::ZERO).await;
+        // A task that is asked to stop could still write, and the run would log a lost leadership.
+        self.tasks.abort();
+        // The tasks were aborted, so the stop is not a clean one.
+        let _ = self.tasks.stop(self.stop_within).await;
         let _ = self.run.await;
     }
 }

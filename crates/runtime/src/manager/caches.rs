@@ -3,17 +3,23 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
 use informer::{InformerFactory, ReflectorStatus, Scope, SharedInformer};
-use keel::Tasks;
+use keel::{Clock, Tasks};
+
+/// The time for which a resource may be absent before that is logged: the CRD is often installed by
+/// the same command.
+const ABSENCE_GRACE: Duration = Duration::from_secs(5);
 
 /// See the [module documentation](self).
 pub(super) struct Caches {
     pub(super) factory: Arc<InformerFactory>,
     /// The namespace of scopes that have none.
     namespace: Option<String>,
+    clock: Clock,
     tasks: Tasks,
     /// The scopes of the running informers, whose failures are logged; `None` before the start.
     /// Locked before the factory.
@@ -22,9 +28,14 @@ pub(super) struct Caches {
 
 impl Caches {
     /// The informers of `factory`, with the tasks `tasks`.
-    pub(super) fn new(factory: InformerFactory, namespace: Option<String>, tasks: &Tasks) -> Self {
-        let (factory, tasks) = (Arc::new(factory), tasks.clone());
-        Self { factory, namespace, tasks, running: Mutex::default() }
+    pub(super) fn new(
+        factory: InformerFactory,
+        namespace: Option<String>,
+        clock: &Clock,
+        tasks: &Tasks,
+    ) -> Self {
+        let (factory, clock, tasks) = (Arc::new(factory), clock.clone(), tasks.clone());
+        Self { factory, namespace, clock, tasks, running: Mutex::default() }
     }
 
     /// The informer of `scope`, which is started at once if the others are.
@@ -52,9 +63,10 @@ impl Caches {
                 continue;
             }
             let (status, stop) = (informer.reflector_status(), self.tasks.shutdown());
+            let clock = self.clock.clone();
             self.tasks.spawn("failure log", async move {
                 tokio::select! {
-                    () = log_failures(&scope, status) => {}
+                    () = log_failures(&scope, status, &clock) => {}
                     () = stop => {}
                 }
             });
@@ -80,11 +92,15 @@ pub(super) fn all_complete(factory: &InformerFactory) -> Result<(), String> {
     if incomplete.is_empty() { Ok(()) } else { Err(incomplete.join("; ")) }
 }
 
-async fn log_failures(scope: &str, mut status: watch::Receiver<ReflectorStatus>) {
+async fn log_failures(scope: &str, mut status: watch::Receiver<ReflectorStatus>, clock: &Clock) {
     let mut logged = None;
     while status.changed().await.is_ok() {
-        let error = status.borrow_and_update().last_error.clone();
-        if error == logged {
+        let ReflectorStatus { last_error: error, failing_since, is_absent, .. } =
+            status.borrow_and_update().clone();
+        // An absent resource is asked for every second, so that the status changes again.
+        let is_expected =
+            is_absent && failing_since.is_some_and(|since| clock.now() < since + ABSENCE_GRACE);
+        if error == logged || (error.is_some() && is_expected) {
             continue;
         }
         if let Some(error) = &error {

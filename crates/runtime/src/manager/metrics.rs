@@ -41,7 +41,7 @@ impl Manager {
     /// }
     /// ```
     pub fn metrics_text(&self) -> String {
-        self.0.metrics()
+        self.state.metrics()
     }
 
     /// Adds a health check that fails while a reconcile takes longer than `limit`.
@@ -53,7 +53,7 @@ impl Manager {
     /// ```
     pub fn check_reconciles(&self, limit: Duration) {
         // The manager has the check, which must not keep it alive.
-        let manager = Arc::downgrade(&self.0);
+        let manager = Arc::downgrade(&self.state);
         self.health().add("reconciles", move || {
             let Some(manager) = manager.upgrade() else { return Ok(()) };
             for control_loop in manager.loops() {
@@ -82,7 +82,7 @@ impl Manager {
     /// }
     /// ```
     pub fn register_metrics(&self, register: impl FnOnce(&mut Registry)) {
-        register(&mut lock(&self.0.other_metrics.registry));
+        register(&mut lock(&self.state.other_metrics.registry));
     }
 
     /// Adds metrics of a component that is not a controller, in Prometheus' text format.
@@ -93,7 +93,7 @@ impl Manager {
     /// # }
     /// ```
     pub fn add_metrics(&self, source: impl Fn() -> String + Send + Sync + 'static) {
-        lock(&self.0.other_metrics.sources).push(Box::new(source));
+        lock(&self.state.other_metrics.sources).push(Box::new(source));
     }
 
     /// A queue whose metrics are shown with those of the controllers, for a component with workers of
@@ -111,6 +111,19 @@ impl Manager {
     where
         K: Clone + Eq + Hash + Send + 'static,
     {
+        self.queue_with_groups(name, limits, |_| "")
+    }
+
+    /// A [queue](Self::queue) in which the [groups](WorkQueue::with_groups) of keys take turns.
+    pub fn queue_with_groups<K>(
+        &self,
+        name: &str,
+        limits: RateLimits,
+        group_of: fn(&K) -> &str,
+    ) -> WorkQueue<K>
+    where
+        K: Clone + Eq + Hash + Send + 'static,
+    {
         let (latency, work_duration) = (DurationHistogram::default(), DurationHistogram::default());
         let options = QueueOptions {
             limits,
@@ -118,9 +131,10 @@ impl Manager {
             work_duration: Arc::new(work_duration.clone()),
             ..QueueOptions::default()
         };
-        let queue = WorkQueue::new(&options, &self.0.options.clock, &self.0.options.entropy);
+        let (clock, entropy) = (&self.state.options.clock, &self.state.options.entropy);
+        let queue = WorkQueue::with_groups(&options, clock, entropy, group_of);
         let measured = queue.clone();
-        lock(&self.0.other_metrics.queues).push(Arc::new(ComponentQueue {
+        lock(&self.state.other_metrics.queues).push(Arc::new(ComponentQueue {
             name: name.to_owned(),
             metrics: Box::new(move || measured.metrics()),
             latency,

@@ -45,6 +45,10 @@ pub struct ManagerOptions {
     /// object per line; no record if `None`. `sampan manifests` derives the roles of an operator from
     /// it. By default, the file that the environment variable `SAMPAN_ACCESS_FILE` names.
     pub access_file: Option<PathBuf>,
+    /// The begin of the paths of all webhooks, such as `/4f9c…`; empty if there is none. With a secret,
+    /// clients that do not know it cannot use the webhook server
+    /// ([`WebhookServer::under`](crate::webhook::WebhookServer::under)).
+    pub webhook_prefix: String,
     /// The clock.
     pub clock: Clock,
     /// The source of randomness.
@@ -90,6 +94,7 @@ impl Default for ManagerOptions {
             informer: InformerOptions::default(),
             handles_signals: true,
             access_file: env::var_os("SAMPAN_ACCESS_FILE").map(PathBuf::from),
+            webhook_prefix: String::new(),
             clock: Clock::system(),
             entropy: Entropy::system(),
         }

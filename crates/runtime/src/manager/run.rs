@@ -16,7 +16,7 @@ impl Manager {
     /// Runs until it is stopped, by [`stop`](Self::stop) or a signal, or loses leadership. It runs
     /// once.
     pub async fn run(&self) -> Result<(), ManagerError> {
-        let shared = &self.0;
+        let shared = &self.state;
         // Stops all tasks if this future is dropped.
         let mut abandoned = StopOnDrop(Some(Arc::clone(shared)));
         let outcome = shared.run(&mut abandoned).await;
@@ -98,6 +98,7 @@ impl ManagerState {
         // Without the fence: a replica that is not the leader writes its certificates, too.
         let client = self.raw_client.clone();
         let address = webhooks.start(client, &self.options, &self.webhook_tasks).await?;
+        tracing::info!(url = format!("https://{address}"), "serves webhooks");
         self.webhook_address.send_replace(Some(address));
         Ok(())
     }
@@ -107,7 +108,7 @@ impl ManagerState {
         if let Err(error) = self.start_webhooks().await {
             return error;
         }
-        if self.caches.factory.wait_for_sync().await.is_err() {
+        if !self.common_caches.wait_for_sync().await {
             // The caches were stopped, so a stop is under way.
             return std::future::pending().await;
         }
@@ -129,15 +130,6 @@ impl ManagerState {
         }
         self.fence.close();
         ManagerError::LeadershipLost
-    }
-
-    fn start_workers(&self) {
-        let mut loops = self.lock_loops();
-        loops.are_started = true;
-        for control_loop in &loops.all {
-            control_loop.start(&self.worker_tasks, &self.cache_tasks);
-        }
-        self.working.send_replace(true);
     }
 
     async fn asked_to_stop(&self) {

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::{Manager, ManagerState, caches};
 use crate::Request;
 use crate::control_loop::ControlLoop;
+use crate::reconcile::is_forbidden;
 use crate::reconcile_history::ReconcileOutcome;
 use informer::work_queue::{KeyState, RateLimits};
 use keel::{Timestamp, message_with_causes};
@@ -33,10 +34,10 @@ const STANDSTILL: Duration = Duration::from_millis(250);
 pub struct NotSettled(pub Vec<String>);
 
 impl Manager {
-    /// Waits until the manager has nothing left to do: its workers run, all caches have the state of
-    /// the server, all events were processed, all queues are empty, no reconcile is active, and the
-    /// recorded Events were sent. Fails after `within` with what is not settled, and at once with the
-    /// reason if the manager has ended.
+    /// Waits until the manager has nothing left to do: its workers run, its lease is renewed, all
+    /// caches have the state of the server, all events were processed, all queues are empty, no
+    /// reconcile is active, and the recorded Events were sent. Fails after `within` with what is not
+    /// settled, and at once with the reason if the manager has ended.
     ///
     /// A test changes objects, waits for this, and asserts. It need not wait for time:
     ///
@@ -63,8 +64,8 @@ impl Manager {
         let deadline = Instant::now() + within;
         let (mut shown, mut shown_since) = (self.clock().now(), Instant::now());
         loop {
-            self.0.check_not_ended()?;
-            let Unsettled { active, mut delayed } = self.0.unsettled().await;
+            self.state.check_not_ended()?;
+            let Unsettled { active, mut delayed } = self.state.unsettled().await;
             if active.is_empty() && delayed.is_empty() {
                 return Ok(());
             }
@@ -72,8 +73,10 @@ impl Manager {
             if now != shown {
                 (shown, shown_since) = (now, Instant::now());
             } else if active.is_empty() && shown_since.elapsed() >= STANDSTILL {
-                let now = rfc3339(now);
-                delayed.push(format!("the clock stands still at {now}: advance it"));
+                // A retry without the right is refused, too.
+                let is_hopeless = delayed.iter().all(|key| is_forbidden(key));
+                let advice = if is_hopeless { "" } else { ": advance it" };
+                delayed.push(format!("the clock stands still at {}{advice}", rfc3339(now)));
                 return Err(NotSettled(delayed));
             }
             if Instant::now() >= deadline {
@@ -105,13 +108,13 @@ impl Manager {
     pub async fn caches_current(&self, within: Duration) -> Result<(), NotSettled> {
         let deadline = Instant::now() + within;
         loop {
-            self.0.check_not_ended()?;
-            let mut behind = self.0.incomplete();
+            self.state.check_not_ended()?;
+            let mut behind = self.state.incomplete();
             if behind.is_empty() {
-                behind = self.0.stale().await;
+                behind = self.state.stale().await;
             }
             // The events of the comparison.
-            behind.extend(self.0.incomplete());
+            behind.extend(self.state.incomplete());
             if behind.is_empty() {
                 return Ok(());
             }
@@ -147,12 +150,17 @@ impl ManagerState {
     }
 
     async fn unsettled(&self) -> Unsettled {
-        if !*self.working.borrow() {
+        if !self.is_working() {
             return Unsettled::active(vec![match caches::all_complete(&self.caches.factory) {
                 Err(incomplete) => format!("the caches are not complete: {incomplete}"),
                 Ok(()) if self.options.leader_election.is_some() => "not the leader".to_owned(),
                 Ok(()) => "the manager does not run".to_owned(),
             }]);
+        }
+        if let Some(election) = &self.options.leader_election
+            && self.fence.time_since_renewal() >= Some(election.retry_period)
+        {
+            return Unsettled::active(vec!["the lease is being renewed".to_owned()]);
         }
         let adds = self.adds();
         let busy = self.busy();

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use kube_client::Client;
 
 use super::{ManagerError, ManagerOptions};
-use crate::webhook::{CertificateOptions, Certificates, InjectionTarget, WebhookServer};
+use crate::webhook::{
+    CertificateOptions, Certificates, InjectionTarget, ServerProbe, WebhookServer,
+};
 use keel::Tasks;
 
 /// See the [module documentation](self).
@@ -13,6 +15,7 @@ pub(super) struct Webhooks {
     pub(super) server: WebhookServer,
     pub(super) certificates: CertificateOptions,
     pub(super) targets: Vec<InjectionTarget>,
+    pub(super) probe: ServerProbe,
 }
 
 impl Webhooks {
@@ -29,6 +32,7 @@ impl Webhooks {
         let address = self.server.listens_on();
         let served = self.server.start(&certificates.serving(), clock, tasks).await;
         let served = served.map_err(|source| ManagerError::Endpoint { address, source })?;
+        self.probe.start(served, clock, tasks);
         // The configurations are updated after the server listens.
         for target in self.targets {
             certificates.inject(target);

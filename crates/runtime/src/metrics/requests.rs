@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{Method, Request, Response};
+use http_body_util::BodyExt;
 use kube_client::Client;
 use kube_client::client::Body;
 
@@ -53,9 +54,15 @@ impl Requests {
         service: &ApiService,
         request: Request<Body>,
     ) -> kube_client::Result<Response<ResponseBody>> {
-        if let Some(record) = &self.record {
-            record.add(&request);
-        }
+        let request = match &self.record {
+            Some(record) => {
+                let (head, body) = request.into_parts();
+                let request = Request::from_parts(head, body.collect().await?.to_bytes());
+                record.add(&request);
+                request.map(Body::from)
+            }
+            None => request,
+        };
         let method = request.method().clone();
         let result = service.send(request).await;
         self.count(method, result.as_ref().ok());

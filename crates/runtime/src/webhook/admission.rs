@@ -58,15 +58,22 @@ impl Allowed {
     }
 }
 
-/// The request is denied.
+/// The request is denied. The text of the error, which clients get, begins with the field if there is
+/// one.
+///
+/// ```
+/// # use runtime::webhook::Denied;
+/// let denied = Denied::invalid("spec.cidr", "it overlaps with another one");
+/// assert_eq!(denied.to_string(), "spec.cidr: it overlaps with another one");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
+#[error("{}{message}", .field.as_ref().map(|field| format!("{field}: ")).unwrap_or_default())]
 pub struct Denied {
     /// The HTTP code of the response to the client.
     pub code: u16,
     /// The reason for programs, such as `Forbidden`.
     pub reason: String,
-    /// The message for people.
+    /// The message for people, without the field.
     pub message: String,
     /// The field that is not valid, such as `spec.cidr`.
     pub field: Option<String>,
@@ -319,11 +326,12 @@ impl ResponseHeader {
         review.to_string().into()
     }
 
-    /// The details repeat the message: kubectl prints only them if the object is not valid.
+    /// The details repeat the field and the message: kubectl prints only them if the object is not
+    /// valid, and other clients print only the message.
     fn status(&self, denied: &Denied) -> Value {
         let mut status = json!({
             "status": "Failure", "code": denied.code, "reason": denied.reason,
-            "message": denied.message,
+            "message": denied.to_string(),
         });
         if let Some(field) = &denied.field {
             status["details"] = self.object.clone();

@@ -2,12 +2,17 @@
 //!
 //! | limit | when it is reached |
 //! |---|---|
-//! | connections | the next one waits to be accepted |
-//! | time for the handshake, until the first request, and from each to the next | the connection is closed |
+//! | connections | a new one evicts an idle one, first of those on which no review was answered |
+//! | time for the handshake, until the first request, and from each review to the next | the connection is closed |
+//! | requests in progress, in all and on one connection | the next one waits; 503 after 2 s |
 //! | time for the body and the handler | 504 |
+//! | time for each 32 KiB of a body | 408 |
+//! | time for the client to read the response | the connection is closed |
 //! | time until the caches of the handler are complete, by the timeout in the URL | 500 |
 //! | size of a body, more for conversion than for admission | 413 |
+//! | sum of all bodies, but for the first 32 KiB of each | bodies without progress are dropped; others wait; 503 after 2 s |
 //! | bodies larger than allowed for admission, at one time | the next one waits |
+//! | bodies that handlers of admission decode, in bytes | the next one waits |
 //!
 //! ```
 //! use runtime::webhook::{BadReview, Handler, ServerOptions, WebhookServer};
@@ -27,6 +32,9 @@
 //! `GET /healthz` and `/readyz` return 200 while the server accepts reviews.
 
 mod connection;
+mod connections;
+mod request_limits;
+mod review_body;
 mod review_metrics;
 mod handler;
 
@@ -37,24 +45,22 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{Method, Request, Response, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::serving::ServingCertificate;
+use connections::PendingRequest;
 use keel::{Clock, Tasks};
+use request_limits::{RequestLimits, Reservation};
+use review_body::ReviewBody;
 
 pub use handler::{BadReview, Handler};
 pub(crate) use review_metrics::ReviewMetrics;
-
-/// The number of bodies larger than [`max_body`](ServerOptions::max_body) in memory at a time.
-const MAX_LARGE_BODIES: usize = 2;
 
 /// The timeout of an API server that does not say which it has.
 const DEFAULT_CALLER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -69,11 +75,18 @@ pub struct ServerOptions {
     pub max_body: usize,
     /// The number of connections at a time.
     pub max_connections: usize,
+    /// The number of reviews in progress, over all connections.
+    pub max_requests: usize,
+    /// The sum of the bytes of all bodies in memory, without the first 32 KiB of each. The largest
+    /// body of a handler must fit.
+    pub max_buffered: usize,
     /// The timeout of the handshake, and of the head of the first request.
     pub first_request_timeout: Duration,
-    /// The timeout between a response and the head of the next request. A kube-apiserver closes its
+    /// The timeout between a review and the head of the next request. A kube-apiserver closes its
     /// connections after 90 seconds.
     pub idle_timeout: Duration,
+    /// The timeout of each 32 KiB of a body, and of its end.
+    pub body_timeout: Duration,
     /// The timeout of the body and the handler of a request. The API server waits 10 seconds by
     /// default.
     pub handler_timeout: Duration,
@@ -87,8 +100,11 @@ impl Default for ServerOptions {
             listen: SocketAddr::from(([0, 0, 0, 0], 9443)),
             max_body: 7 << 20,
             max_connections: 1000,
+            max_requests: 500,
+            max_buffered: 192 << 20,
             first_request_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_mins(2),
+            body_timeout: Duration::from_secs(5),
             handler_timeout: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(10),
         }
@@ -99,20 +115,19 @@ impl Default for ServerOptions {
 #[derive(Debug)]
 pub struct WebhookServer {
     options: ServerOptions,
+    /// The begin of all paths; empty if there is none.
+    prefix: String,
     handlers: BTreeMap<String, Handler>,
     metrics: ReviewMetrics,
-    large_bodies: Semaphore,
+    limits: RequestLimits,
 }
 
 impl WebhookServer {
     /// A server without handlers.
     pub fn new(options: ServerOptions) -> Self {
-        Self {
-            options,
-            handlers: BTreeMap::new(),
-            metrics: ReviewMetrics::default(),
-            large_bodies: Semaphore::new(MAX_LARGE_BODIES),
-        }
+        let limits = RequestLimits::new(&options);
+        let metrics = ReviewMetrics::default();
+        Self { options, prefix: String::new(), handlers: BTreeMap::new(), metrics, limits }
     }
 
     /// The metrics of this server.
@@ -133,6 +148,14 @@ impl WebhookServer {
         self
     }
 
+    /// Serves all handlers at paths under `prefix`, such as `/4f9c…`. If it is a secret of this server
+    /// and of the API server's configuration, other clients can only ask for the health: their bodies
+    /// are not read.
+    #[must_use]
+    pub fn under(self, prefix: &str) -> Self {
+        Self { prefix: prefix.to_owned(), ..self }
+    }
+
     /// Starts to listen as one of `tasks`, and returns the address.
     pub async fn start(
         self,
@@ -150,47 +173,74 @@ impl WebhookServer {
         Ok(address)
     }
 
-    async fn respond(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn respond(
+        &self,
+        request: Request<Incoming>,
+        mut pending: PendingRequest,
+    ) -> Response<ReviewBody> {
+        let mut reservation = None;
+        let answer = self.answer(request, &mut pending, &mut reservation).await;
+        answer.map(|bytes| ReviewBody::new(bytes, reservation, pending))
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        pending: &mut PendingRequest,
+        reservation: &mut Option<Reservation>,
+    ) -> Response<Bytes> {
         let path = request.uri().path();
         if matches!(path, "/healthz" | "/readyz") && request.method() == Method::GET {
             return text(StatusCode::OK, "ok");
         }
-        let Some(handler) = self.handlers.get(path) else {
+        let path = path.strip_prefix(&*self.prefix);
+        let Some((path, handler)) = path.and_then(|it| self.handlers.get_key_value(it)) else {
             return text(StatusCode::NOT_FOUND, "there is no webhook at this path");
         };
         let in_flight = self.metrics.begin(path);
         let response = if request.method() == Method::POST {
             let cache_limit = cache_limit(request.uri(), self.options.handler_timeout);
-            let work = self.review(handler, cache_limit, request.into_body());
+            let work = self.review(handler, cache_limit, request.into_body(), reservation);
             timeout(self.options.handler_timeout, work)
                 .await
                 .unwrap_or_else(|_| text(StatusCode::GATEWAY_TIMEOUT, "the webhook took too long"))
         } else {
             text(StatusCode::METHOD_NOT_ALLOWED, "a review must be sent with POST")
         };
+        if response.status() == StatusCode::OK {
+            pending.answer_review();
+        }
         in_flight.responded(response.status());
         response
     }
 
+    /// Responds to a review. What its body has reserved is written to `reservation`.
     async fn review(
         &self,
         handler: &Handler,
         cache_limit: Duration,
         body: Incoming,
-    ) -> Response<Full<Bytes>> {
-        let max_body = handler.max_body().unwrap_or(self.options.max_body);
-        let (body, _permit) = match self.read(Limited::new(body, max_body)).await {
-            Ok(read) => read,
-            Err(error) if error.is::<LengthLimitError>() => {
-                return text(StatusCode::PAYLOAD_TOO_LARGE, "the review is too large");
+        reservation: &mut Option<Reservation>,
+    ) -> Response<Bytes> {
+        let max_small = self.options.max_body;
+        let max_body = handler.max_body().unwrap_or(max_small);
+        let body = match self.limits.read(body, max_body, max_small).await {
+            Ok((body, reserved)) => {
+                *reservation = Some(reserved);
+                body
             }
-            Err(error) => return text(StatusCode::BAD_REQUEST, &error.to_string()),
+            Err(error) => return text(error.code(), &error.to_string()),
         };
         if timeout(cache_limit, handler.wait_for_caches()).await != Ok(true) {
             // Not 503: client-go replaces the message of a 503 with a general one.
             let message = "a cache of the webhook is not complete yet, try again";
             return text(StatusCode::INTERNAL_SERVER_ERROR, message);
         }
+        let _permit = match handler.max_body() {
+            // Its large bodies are limited already, and conversion decodes an object at a time.
+            Some(_) => None,
+            None => self.limits.handle(body.len()).await,
+        };
         // The response to a panic is 500; the failure policy of the webhook decides what follows.
         match AssertUnwindSafe(handler.respond(body)).catch_unwind().await {
             Ok(Ok(response)) => json(response),
@@ -200,23 +250,6 @@ impl WebhookServer {
                 text(StatusCode::INTERNAL_SERVER_ERROR, "the webhook panicked")
             }
         }
-    }
-
-    /// Reads a body, with a permit if it is a large one.
-    async fn read(
-        &self,
-        mut body: Limited<Incoming>,
-    ) -> Result<(Bytes, Option<SemaphorePermit<'_>>), Box<dyn std::error::Error + Send + Sync>>
-    {
-        let (mut whole, mut permit) = (BytesMut::new(), None);
-        while let Some(frame) = body.frame().await {
-            let Ok(data) = frame?.into_data() else { continue };
-            if permit.is_none() && whole.len() + data.len() > self.options.max_body {
-                permit = Some(self.large_bodies.acquire().await?);
-            }
-            whole.extend_from_slice(&data);
-        }
-        Ok((whole.freeze(), permit))
     }
 }
 
@@ -231,16 +264,16 @@ fn cache_limit(url: &Uri, handler_timeout: Duration) -> Duration {
     caller_timeout.min(handler_timeout) * 3 / 4
 }
 
-fn text(code: StatusCode, message: &str) -> Response<Full<Bytes>> {
+fn text(code: StatusCode, message: &str) -> Response<Bytes> {
     response(code, "text/plain; charset=utf-8", Bytes::from(message.to_owned()))
 }
 
-fn json(body: Bytes) -> Response<Full<Bytes>> {
+fn json(body: Bytes) -> Response<Bytes> {
     response(StatusCode::OK, "application/json", body)
 }
 
-fn response(code: StatusCode, media_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body));
+fn response(code: StatusCode, media_type: &'static str, body: Bytes) -> Response<Bytes> {
+    let mut response = Response::new(body);
     *response.status_mut() = code;
     let media_type = header::HeaderValue::from_static(media_type);
     response.headers_mut().insert(header::CONTENT_TYPE, media_type);

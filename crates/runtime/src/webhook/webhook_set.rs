@@ -30,9 +30,36 @@
 //! # }
 //! ```
 //!
+//! A function with a context gets what it reads from the manager that serves it, so that the manifests
+//! need no manager:
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+//! # use runtime::{Lister, Manager, kube_core::admission::AdmissionRequest};
+//! # use runtime::webhook::{Allowed, Denied, WebhookSet};
+//! async fn validate(
+//!     request: AdmissionRequest<ConfigMap>,
+//!     namespaces: Arc<Lister<Namespace>>,
+//! ) -> Result<Allowed, Denied> {
+//!     # drop((request, namespaces));
+//!     Ok(Allowed::default())
+//! }
+//!
+//! fn webhooks() -> WebhookSet {
+//!     WebhookSet::new("site-operator")
+//!         .validating_with(validate, |manager: &Manager| manager.lister())
+//!         .after_sync(|manager| manager.informer::<Namespace>().has_synced())
+//! }
+//! # drop(webhooks());
+//! ```
+//!
 //! A path is `/validate-GROUP-VERSION-KIND`, `/mutate-GROUP-VERSION-KIND` or `/convert-GROUP-KIND`, in
 //! lower case and with `-` instead of dots. A webhook is called for the creation and each update of an
 //! object, in all versions of its kind, and a request fails if the operator cannot be reached.
+
+use std::fmt;
+use std::sync::Arc;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceConversion, CustomResourceDefinition, WebhookConversion,
@@ -49,6 +76,7 @@ use super::{
 };
 use crate::Manager;
 use crate::versions::Versions;
+use informer::HasSynced;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone)]
@@ -57,15 +85,18 @@ pub struct WebhookSet {
     webhooks: Vec<Webhook>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Webhook {
     review: Review,
     path: String,
     group: String,
     version: String,
     plural: String,
-    handler: Handler,
+    make_handler: Arc<MakeHandler>,
 }
+
+/// Makes a handler, with the caches of the manager that serves it.
+type MakeHandler = dyn Fn(&Manager) -> Handler + Send + Sync;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Review {
@@ -99,7 +130,26 @@ impl WebhookSet {
         F: Fn(AdmissionRequest<K>) -> A + Send + Sync + 'static,
         A: Future<Output = Result<Changed<K>, Denied>> + Send + 'static,
     {
-        self.with::<K>(Review::Mutating, admission::mutating(change))
+        self.with_handler::<K>(Review::Mutating, admission::mutating(change))
+    }
+
+    /// Adds a function with a context that changes objects before they are validated and stored.
+    /// `context` makes the context when a manager serves the webhooks.
+    #[must_use]
+    pub fn mutating_with<K, C, F, A>(
+        self,
+        change: F,
+        context: impl Fn(&Manager) -> C + Send + Sync + 'static,
+    ) -> Self
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Send + 'static,
+        C: Send + Sync + 'static,
+        F: Fn(AdmissionRequest<K>, Arc<C>) -> A + Clone + Send + Sync + 'static,
+        A: Future<Output = Result<Changed<K>, Denied>> + Send + 'static,
+    {
+        self.with::<K>(Review::Mutating, move |manager| {
+            admission::mutating_with(change.clone(), context(manager))
+        })
     }
 
     /// Adds a function that refuses objects that are not valid.
@@ -110,16 +160,59 @@ impl WebhookSet {
         F: Fn(AdmissionRequest<K>) -> A + Send + Sync + 'static,
         A: Future<Output = Result<Allowed, Denied>> + Send + 'static,
     {
-        self.with::<K>(Review::Validating, admission::validating(validate))
+        self.with_handler::<K>(Review::Validating, admission::validating(validate))
+    }
+
+    /// Adds a function with a context that refuses objects that are not valid. `context` makes the
+    /// context when a manager serves the webhooks.
+    #[must_use]
+    pub fn validating_with<K, C, F, A>(
+        self,
+        validate: F,
+        context: impl Fn(&Manager) -> C + Send + Sync + 'static,
+    ) -> Self
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned + Send + 'static,
+        C: Send + Sync + 'static,
+        F: Fn(AdmissionRequest<K>, Arc<C>) -> A + Clone + Send + Sync + 'static,
+        A: Future<Output = Result<Allowed, Denied>> + Send + 'static,
+    {
+        self.with::<K>(Review::Validating, move |manager| {
+            admission::validating_with(validate.clone(), context(manager))
+        })
+    }
+
+    /// Lets the last added webhook wait for the cache that it reads, as
+    /// [`Handler::after_sync`] does.
+    #[must_use]
+    pub fn after_sync(
+        mut self,
+        cache: impl Fn(&Manager) -> HasSynced + Send + Sync + 'static,
+    ) -> Self {
+        if let Some(last) = self.webhooks.last_mut() {
+            let make_handler = Arc::clone(&last.make_handler);
+            last.make_handler =
+                Arc::new(move |manager| make_handler(manager).after_sync(cache(manager)));
+        }
+        self
     }
 
     /// Adds the conversion between the versions of a kind.
     #[must_use]
     pub fn converting<V: Versions + 'static>(self) -> Self {
-        self.with::<V::Stored>(Review::Conversion, conversion::converting::<V>())
+        self.with_handler::<V::Stored>(Review::Conversion, conversion::converting::<V>())
     }
 
-    fn with<K: Resource<DynamicType = ()>>(mut self, review: Review, handler: Handler) -> Self {
+    fn with_handler<K: Resource<DynamicType = ()>>(self, review: Review, handler: Handler) -> Self {
+        self.with::<K>(review, move |_| handler.clone())
+    }
+
+    fn with<K: Resource<DynamicType = ()>>(
+        mut self,
+        review: Review,
+        make_handler: impl Fn(&Manager) -> Handler + Send + Sync + 'static,
+    ) -> Self {
+        let make_handler = Arc::new(make_handler);
         let (group, version) = (K::group(&()).into_owned(), K::version(&()).into_owned());
         let (kind, plural) = (K::kind(&()), K::plural(&()).into_owned());
         let parts = match review {
@@ -127,7 +220,7 @@ impl WebhookSet {
             _ => [review.verb(), &group, &version, &kind].join("-"),
         };
         let path = format!("/{}", parts.replace('.', "-").to_lowercase());
-        self.webhooks.push(Webhook { review, path, group, version, plural, handler });
+        self.webhooks.push(Webhook { review, path, group, version, plural, make_handler });
         self
     }
 
@@ -150,7 +243,7 @@ impl WebhookSet {
         let targets = self.targets();
         let webhooks = self.webhooks.into_iter();
         let server = webhooks.fold(WebhookServer::new(options), |server, webhook| {
-            server.at(&webhook.path, webhook.handler)
+            server.at(&webhook.path, (webhook.make_handler)(manager))
         });
         manager.serve_webhooks(server, certificates, targets);
     }
@@ -230,6 +323,12 @@ impl Webhook {
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
         })
+    }
+}
+
+impl fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Webhook").field(&self.path).finish()
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::world::{Running, THINGS, Thing, World, manual_clock, options, until};
 use machinery::{Value, json};
@@ -148,6 +148,43 @@ async fn rejected_events_are_ignored_and_keys_of_channels_reconciled() {
     until("the sent key is reconciled", async || times("sent") == 1).await;
     // The events of one informer arrive in order, so that of the label has arrived before that of b.
     assert_eq!(times("a"), 1);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn the_keys_of_many_namespaces_are_reconciled_in_turns() {
+    struct Gate {
+        order: Mutex<Vec<String>>,
+        permits: Semaphore,
+    }
+    async fn pass(request: Request, gate: Arc<Gate>) -> Result<Action, Failure> {
+        gate.permits.acquire().await.unwrap().forget();
+        gate.order.lock().unwrap().push(request.to_string());
+        Ok(Action::Done)
+    }
+
+    let world = World::new().await;
+    let manager = Manager::new(world.client.clone(), options());
+    let gate = Arc::new(Gate { order: Mutex::default(), permits: Semaphore::new(0) });
+    let (send, requests) = mpsc::channel(10);
+    let things = Controller::for_::<Thing>().channel(requests).workers(1);
+    manager.add(things.reconcile(pass, Arc::clone(&gate)));
+    let running = Running::start(&manager);
+    let queue = async |name: &str, value: u32| {
+        let line = format!("{name}{{name=\"thing\",controller=\"thing\"}} {value}\n");
+        until(&line, async || manager.metrics_text().contains(&line)).await;
+    };
+    send.send(Request::new("first", "1")).await.unwrap();
+    queue("workqueue_adds_total", 1).await;
+    queue("workqueue_depth", 0).await;
+    for (namespace, name) in [("a", "1"), ("a", "2"), ("a", "3"), ("b", "1"), ("c", "1")] {
+        send.send(Request::new(namespace, name)).await.unwrap();
+    }
+    queue("workqueue_depth", 5).await;
+    gate.permits.add_permits(6);
+    until("six calls", async || gate.order.lock().unwrap().len() == 6).await;
+    let order = ["first/1", "a/1", "b/1", "c/1", "a/2", "a/3"];
+    assert_eq!(*gate.order.lock().unwrap(), order);
     running.stop().await;
 }
 

@@ -91,3 +91,17 @@ async fn an_aborted_manager_has_ended() {
     let error = manager.settled(MINUTE).await.unwrap_err().to_string();
     assert_eq!(error, "not settled: the manager has ended: its run was aborted");
 }
+
+#[tokio::test]
+async fn a_killed_leader_logs_no_error_and_keeps_its_lease() {
+    let log = Log::start();
+    let world = World::new().await;
+    let election = LeaderElection::new("default", "the-lease").identity("one");
+    let options = ManagerOptions { leader_election: Some(election), ..options() };
+    let operator = BackgroundManager::start("operator", world.client.clone(), options, |_| {});
+    assert!(operator.manager().wait_until_ready().await);
+    operator.kill().await;
+    assert_eq!(log.lines("ERROR"), [""; 0]);
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/the-lease";
+    assert_eq!(world.env.read(lease).await["spec"]["holderIdentity"], "one");
+}

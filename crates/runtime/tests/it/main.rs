@@ -15,6 +15,7 @@ mod events;
 mod webhooks;
 mod decoding;
 mod slow_clients;
+mod body_limits;
 mod certificates;
 mod faulty;
 mod injecting;

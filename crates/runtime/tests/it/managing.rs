@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kube_client::api::ListParams;
 
 use crate::controlling::get;
 use crate::faulty::RequestOutcome;
 use crate::https;
+use crate::log::Log;
 use crate::plane::{certificate_options, server_options};
 use crate::world::{MAPS, Running, Thing, World, manual_clock, options, until};
 use informer::{InformerOptions, Selection};
@@ -43,6 +45,64 @@ async fn readiness_names_the_caches_that_have_not_synced() {
     assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 500"));
     world.install_crd().await;
     until("it is ready", async || get(address, "/readyz").await.starts_with("HTTP/1.1 200")).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_independent_controller_does_not_wait_for_the_caches_of_others() {
+    let world = World::new().await;
+    world.delete_crd().await;
+    let manager = Manager::new(world.client.clone(), options());
+    let (things, maps) = (manager.independent(), manager.independent());
+    things.add(Controller::for_::<Thing>().reconcile(succeed, ()));
+    maps.add(Controller::for_::<ConfigMap>().named("maps").reconcile(succeed, ()));
+    let running = Running::start(&manager);
+    assert!(maps.wait_until_ready().await);
+    until("a map is reconciled", async || !manager.records("maps").is_empty()).await;
+    let reasons = manager.wait_until_listed().await.unwrap_err();
+    assert!(reasons.starts_with("things.example.com/v1: "), "{reasons}");
+    assert!(things.wait_until_ready().now_or_never().is_none());
+    assert!(manager.wait_until_ready().now_or_never().is_none());
+    world.install_crd().await;
+    assert!(things.wait_until_ready().await && manager.wait_until_ready().await);
+    assert_eq!(manager.wait_until_listed().await, Ok(()));
+    running.stop().await;
+}
+
+async fn expect_things(request: Request, things: Arc<Lister<Thing>>) -> Result<Action, Failure> {
+    if things.indexer().list().is_empty() {
+        return Err(Failure::permanent(format!("{request} is reconciled without things")));
+    }
+    Ok(Action::Done)
+}
+
+#[tokio::test]
+async fn a_controller_that_is_added_later_waits_for_its_caches_too() {
+    let world = World::new().await;
+    world.create_thing("a", json!(1)).await;
+    world.env.create(MAPS, &json!({"metadata": {"name": "m"}})).await;
+    let (faulty, client) = world.faulty();
+    faulty.decide(|_, target| match target {
+        _ if target.contains("/things") => RequestOutcome::Refused(503),
+        _ => RequestOutcome::Served,
+    });
+    let manager = Manager::new(client, options());
+    manager.add(Controller::for_::<ConfigMap>().named("early").reconcile(succeed, ()));
+    let running = Running::start(&manager);
+    assert!(manager.wait_until_ready().await);
+    let late = Controller::for_::<ConfigMap>().named("late");
+    manager.add(late.reconcile(expect_things, manager.lister::<Thing>()));
+    let others = manager.independent();
+    others.add(Controller::for_::<ConfigMap>().named("others").reconcile(succeed, ()));
+    until("a map is reconciled", async || !manager.records("others").is_empty()).await;
+    assert!(manager.wait_until_ready().now_or_never().is_none());
+    assert!(manager.records("late").is_empty());
+    faulty.decide(|_, _| RequestOutcome::Served);
+    until("a map is reconciled", async || !manager.records("late").is_empty()).await;
+    let failed =
+        manager.records("late").into_iter().find(|it| it.outcome != ReconcileOutcome::Done);
+    assert!(failed.is_none(), "{failed:?}");
+    assert!(manager.wait_until_ready().await);
     running.stop().await;
 }
 
@@ -238,5 +298,31 @@ async fn a_cache_is_complete_within_a_second_after_its_crd_was_installed() {
     world.install_crd().await;
     clock.advance(Duration::from_secs(1));
     manager.wait_until_ready().await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_crd_that_is_missing_is_logged_after_five_seconds() {
+    let log = Log::start();
+    let world = World::new().await;
+    world.delete_crd().await;
+    let clock = manual_clock();
+    let options =
+        ManagerOptions { clock: clock.clone(), informer: InformerOptions::default(), ..options() };
+    let manager = Manager::new(world.client.clone(), options);
+    manager.add(Controller::for_::<Thing>().reconcile(succeed, ()));
+    let running = Running::start(&manager);
+    let status = manager.informer::<Thing>().reflector_status();
+    let warnings = || log.lines("cannot list or watch: ");
+    for failures in 1..8 {
+        until("the server has responded", async || status.borrow().failures >= failures).await;
+        until("it pauses", async || clock.next_deadline().is_some()).await;
+        assert!(failures > 4 || warnings().is_empty(), "the CRD may be installed at this moment");
+        clock.advance(Duration::from_secs(1));
+    }
+    until("a warning", async || !warnings().is_empty()).await;
+    let warnings = warnings();
+    assert!(warnings[0].contains("is its CRD installed?"), "{warnings:?}");
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
     running.stop().await;
 }

@@ -16,8 +16,8 @@ use machinery::json;
 use runtime::informer::work_queue::RateLimits;
 use runtime::recorder::{EventType, Recorder};
 use runtime::{
-    Action, Client, ClientExt, Controller, Failure, LeaderElection, Lister, Manager,
-    ManagerOptions, Mapper, Request, create_or_update, owner,
+    Action, Api, Client, ClientExt, Controller, Failure, LeaderElection, Lister, ListerExt,
+    Manager, ManagerOptions, Mapper, Request, create_or_update, kube_client, owner,
 };
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -240,5 +240,85 @@ async fn one_reconcile_is_called_without_workers() {
     stale.data = None;
     let refused = maps.replace("a", &PostParams::default(), &stale).await;
     assert!(refused.is_err());
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn the_dependents_of_an_object_are_found_before_its_controller_is_added() {
+    let world = World::new().await;
+    for (name, size) in [("a", 3), ("b", 4)] {
+        world.create_thing(name, json!(size)).await;
+    }
+    let manager = Manager::new(world.client.clone(), options());
+    let controller = controller(&manager);
+    let running = Running::start(&manager);
+    manager.settled(MINUTE).await.unwrap();
+    let (things, maps) = (manager.lister::<Thing>(), manager.lister::<ConfigMap>());
+    let a = things.get("default", "a").unwrap().unwrap();
+    assert!(maps.controlled_by(&a).objects.is_empty());
+    for name in ["a", "b"] {
+        controller.reconcile_once(Request::new("default", name)).await.unwrap();
+    }
+    let names = |listed: Vec<ConfigMap>| -> Vec<_> {
+        listed.into_iter().filter_map(|map| map.metadata.name).collect()
+    };
+    assert_eq!(names(maps.controlled_by(&a).objects), ["a"]);
+    let mut elsewhere = a.clone();
+    elsewhere.metadata.namespace = Some("other".to_owned());
+    assert!(maps.controlled_by(&elsewhere).objects.is_empty(), "a uid of another namespace");
+    let mut not_stored = a;
+    not_stored.metadata.uid = None;
+    assert!(maps.controlled_by(&not_stored).objects.is_empty());
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_leader_settles_although_its_clock_was_advanced_beyond_its_renewal() {
+    /// Writes an object now and in a minute.
+    async fn write_again(_: Request, maps: Arc<Api<ConfigMap>>) -> Result<Action, Failure> {
+        let metadata =
+            ObjectMeta { generate_name: Some("written-".to_owned()), ..ObjectMeta::default() };
+        let map = ConfigMap { metadata, ..ConfigMap::default() };
+        maps.create(&PostParams::default(), &map).await?;
+        Ok(Action::RequeueAfter(MINUTE))
+    }
+    let world = World::new().await;
+    let clock = manual_clock();
+    let options = ManagerOptions { clock: clock.clone(), ..elected("first") };
+    let manager = Manager::new(world.client.clone(), options);
+    let maps = manager.client().api_in::<ConfigMap>("default");
+    manager.add(Controller::for_::<Thing>().reconcile(write_again, maps));
+    let running = Running::start(&manager);
+    world.create_thing("a", json!(1)).await;
+    manager.settled(MINUTE).await.unwrap();
+    for written in 2..5 {
+        clock.advance(MINUTE);
+        manager.settled(MINUTE).await.unwrap();
+        assert_eq!(manager.records("thing").len(), written);
+    }
+    // Nothing is due, but the lease is renewed before the next step.
+    for _ in 0..20 {
+        clock.advance(MINUTE / 12);
+        manager.settled(MINUTE).await.unwrap();
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_missing_right_is_no_reason_to_advance_the_clock() {
+    async fn fail(_: Request, _: Arc<()>) -> Result<Action, Failure> {
+        let status = kube_core::Status::failure("things are forbidden", "Forbidden");
+        Err(kube_client::Error::Api(Box::new(status.with_code(403))).into())
+    }
+    let world = World::new().await;
+    let options = ManagerOptions { clock: manual_clock(), ..options() };
+    let manager = Manager::new(world.client.clone(), options);
+    manager.add(Controller::for_::<Thing>().reconcile(fail, ()));
+    let running = Running::start(&manager);
+    world.create_thing("a", json!(1)).await;
+    let error = manager.settled(MINUTE).await.unwrap_err().to_string();
+    let end = "the server responded with 403: things are forbidden; \
+               the clock stands still at 2024-01-01T00:00:00.000000Z";
+    assert!(error.ends_with(end), "{error}");
     running.stop().await;
 }

@@ -8,21 +8,23 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube_client::api::PostParams;
 use kube_core::DynamicObject;
 use kube_core::admission::AdmissionRequest;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+use crate::log::Log;
 use crate::plane::{Plane, certificate_options, server_options, until};
 use crate::{https, world};
 use runtime::webhook::admission::{mutating, validating};
 use runtime::webhook::conversion::converting_with;
 use runtime::webhook::{
     Allowed, Certificates, Changed, Denied, Handler, InjectionTarget, ServerOptions, WebhookServer,
+    WebhookSet,
 };
-use runtime::{Manager, ManagerOptions};
+use runtime::{BackgroundManager, Lister, Manager, ManagerOptions};
 
 /// Adds a label to config maps.
 async fn label(request: AdmissionRequest<ConfigMap>) -> Result<Changed<ConfigMap>, Denied> {
@@ -109,6 +111,8 @@ async fn an_api_server_applies_the_patch_of_a_webhook_and_respects_its_denial() 
     let refused = maps.create(&post, &map("green", "green")).await.unwrap_err();
     let kube_client::Error::Api(status) = refused else { panic!("{refused}") };
     assert_eq!((status.code, status.reason.as_str()), (422, "Invalid"));
+    let denied = "admission webhook \"hook.example.com\" denied the request";
+    assert_eq!(status.message, format!("{denied}: data.color: no green maps"));
     let details = status.details.unwrap();
     assert_eq!((details.kind.as_str(), details.name.as_str()), ("ConfigMap", "green"));
     let cause = &details.causes[0];
@@ -208,6 +212,26 @@ async fn invalid_requests_are_refused_with_their_codes() {
 }
 
 #[tokio::test]
+async fn a_client_that_does_not_know_the_prefix_of_the_paths_reaches_no_webhook() {
+    let plane = Plane::start().await;
+    let certificates = certificates(&plane).await;
+    let server = WebhookServer::new(server_options())
+        .under("/secret")
+        .at("/echo", Handler::new(async |body| Ok(body)));
+    let address = server.start(&certificates.serving(), &plane.clock, &plane.tasks).await.unwrap();
+    let bundle = certificates.bundle().borrow().clone();
+    let send = async |path: &str, body: &str| {
+        https::send(address, &bundle, &plane.clock, path, body).await.unwrap().0
+    };
+    assert_eq!(send("/secret/echo", "{}").await, 200);
+    assert_eq!(send("/secret/echo?timeout=1s", "{}").await, 200);
+    for path in ["/echo", "/secretecho", "/secret/", "/secre/echo", "//echo"] {
+        assert_eq!(send(path, "{}").await, 404, "{path}");
+    }
+    assert_eq!(send("/readyz", "").await, 200, "the health is public");
+}
+
+#[tokio::test]
 async fn large_reviews_wait_only_for_other_large_reviews() {
     let plane = Plane::start().await;
     let certificates = certificates(&plane).await;
@@ -274,4 +298,48 @@ async fn a_review_waits_for_the_cache_of_its_handler_until_shortly_before_the_ca
     assert_eq!(response, (200, "{}".to_owned()));
     manager.stop();
     plane.tasks.stop(Duration::from_secs(5)).await.unwrap();
+}
+
+/// Denies a config map if the cache has another one of its color.
+async fn deny_same_color(
+    request: AdmissionRequest<ConfigMap>,
+    maps: Arc<Lister<ConfigMap>>,
+) -> Result<Allowed, Denied> {
+    let color = request.object.and_then(|map| map.data);
+    if maps.list().objects.into_iter().any(|map| map.data == color) {
+        return Err(Denied::invalid("data.color", "another one has this color"));
+    }
+    Ok(Allowed::default())
+}
+
+#[tokio::test]
+async fn a_webhook_of_a_set_reads_a_cache_of_the_manager_that_serves_it() {
+    let log = Log::start();
+    let plane = Plane::start().await;
+    let red = plane.api::<ConfigMap>().create(&PostParams::default(), &map("red", "red")).await;
+    let options = ManagerOptions {
+        clock: plane.clock.clone(),
+        handles_signals: false,
+        ..ManagerOptions::default()
+    };
+    let set = WebhookSet::new("ours")
+        .validating_with(deny_same_color, |manager: &Manager| manager.lister())
+        .after_sync(|manager| manager.informer::<ConfigMap>().has_synced());
+    let operator = BackgroundManager::start("operator", plane.client.clone(), options, |manager| {
+        set.serve(manager, server_options(), certificate_options());
+    });
+    let address = operator.manager().webhook_endpoint().await.unwrap();
+    let line = log.lines("serves webhooks").concat();
+    assert!(line.contains(&format!("url=\"https://{address}\"")), "{line}");
+    let secret = plane.api::<Secret>().get("hook-certificates").await.unwrap();
+    let bundle = String::from_utf8(secret.data.unwrap()["ca.crt"].0.clone()).unwrap();
+    for (object, is_allowed) in [(red.unwrap(), false), (map("blue", "blue"), true)] {
+        let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "request": request(&json!(object))});
+        let path = "/validate--v1-configmap";
+        let sent = https::send(address, &bundle, &plane.clock, path, &review.to_string()).await;
+        let response: Value = serde_json::from_str(&sent.unwrap().1).unwrap();
+        assert_eq!(response["response"]["allowed"], is_allowed, "{response}");
+    }
+    operator.end().await.unwrap();
 }

@@ -27,7 +27,6 @@ pub(crate) struct AuthArgs {
     command: AuthCommand,
 }
 
-/// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 enum AuthCommand {
     #[command(name = "can-i")]

@@ -10,7 +10,6 @@ const EXAMPLES: &str = "Examples:
   source <(sampan completion bash)
   sampan completion zsh > ~/.zfunc/_sampan";
 
-/// Print a completion script for a shell
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompletionArgs {

@@ -2,8 +2,10 @@
 
 mod audit_args;
 mod authorization_args;
+mod controllers_note;
 mod encryption_args;
 mod flow_control_args;
+mod help;
 mod listen_address;
 mod oidc_args;
 mod operators;
@@ -14,12 +16,14 @@ mod tls_args;
 mod token_webhook_args;
 
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tokio::sync::watch::Receiver;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
+use crate::file_size_limit;
 use crate::kubeconfig::{self, Entry, Merged};
 use crate::memory_limit;
 use crate::output::{print_line, print_note};
@@ -28,13 +32,16 @@ use apiserver::auth::authentication::client_authorities::ClientAuthorities;
 use apiserver::auth::authentication::oidc::OidcSettings;
 use apiserver::auth::authentication::token::TokenFile;
 use apiserver::certificates::LOOPBACK_NAME;
+use apiserver::certificates::authority_files::AuthorityFiles;
 use apiserver::certificates::tls_settings::ServingSource;
 use apiserver::{Anonymous, Config, Server, StoreConfig};
 use audit_args::AuditArgs;
 use authorization_args::AuthorizationArgs;
 use cluster::{Cluster, ClusterConfig, Selection};
+use controllers_note::controllers_note;
 use encryption_args::EncryptionArgs;
 use flow_control_args::FlowControlArgs;
+use help::{EXAMPLES, for_short_help};
 use listen_address::{ListenAddress, server_url};
 use oidc_args::OidcArgs;
 use request_header_args::RequestHeaderArgs;
@@ -42,21 +49,21 @@ use service_account_args::ServiceAccountArgs;
 use tls_args::TlsArgs;
 use token_webhook_args::TokenWebhookArgs;
 
-const EXAMPLES: &str = "Examples:
-  sampan up                                   stores its objects in the data directory
-  sampan up --in-memory --listen 127.0.0.1:0 --kubeconfig ./kubeconfig
-                                              for a test: stores nothing, on a free port
-  sampan up --listen 0.0.0.0:6443             reachable from other machines as well
-  sampan up --data-dir ./plane --kubeconfig ./kubeconfig
-  sampan up --with custompod                  with an operator: kubectl apply -f your CustomPods
-  kubectl --kubeconfig ./kubeconfig get namespaces";
+/// The time for which a simulated pod that is being deleted runs on, if its controller may give its name
+/// to the next pod. It counts from the second of the deletion, so it is 0.3 to 1.3 seconds. If the next
+/// pod came within milliseconds, `kubectl delete pod` would often wait for ever: it reads the old pod
+/// and then watches the name.
+const POD_TERMINATION: Duration = Duration::from_millis(1300);
+
+/// The time after which a start says what it waits for.
+const SILENT_START: Duration = Duration::from_secs(1);
 
 /// The name of the plane's cluster, user and context in a kubeconfig.
 const NAME: &str = "sampan";
 
 /// Start a control plane and run it until a signal stops it
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_args(for_short_help))]
 pub(crate) struct UpArgs {
     /// Address to listen on, as in `localhost:8443`; port 0 picks a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6443")]
@@ -101,54 +108,72 @@ pub(crate) struct UpArgs {
     /// Limit of the size of all objects together; at the limit, objects can be deleted, and updated
     /// without growing. In memory they take up to six times as much [default: a sixth of the memory
     /// available to the program]
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        value_parser = parse_bytes,
+        allow_negative_numbers = true,
+        help_heading = "Limits"
+    )]
     quota_backend_bytes: Option<usize>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Serving certificates")]
     tls: TlsArgs,
     /// File of certificate authorities in PEM whose client certificates are accepted, besides the
     /// plane's own: the common name is the user, the organizations are the groups. It is read again
     /// when it changes
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Authentication")]
     client_ca_file: Option<PathBuf>,
     /// File of bearer tokens, with one `token,user,uid,"group1,group2"` per line
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Authentication")]
     token_auth_file: Option<PathBuf>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Encryption at rest")]
     encryption: EncryptionArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Authentication")]
     request_header: RequestHeaderArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Authentication")]
     service_accounts: ServiceAccountArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Authentication")]
     oidc: OidcArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Authentication")]
     token_webhook: TokenWebhookArgs,
     /// Whether requests without credentials are those of the user `system:anonymous`, who may read
     /// health and version; otherwise they are refused [default: true, but false with the authorization
     /// mode `AlwaysAllow`]
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        help_heading = "Authentication"
+    )]
     anonymous_auth: Option<bool>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Authorization")]
     authorization: AuthorizationArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Audit")]
     audit: AuditArgs,
     /// Network from which cluster IPs of services are allocated
-    #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/24")]
+    #[arg(
+        long,
+        value_name = "CIDR",
+        default_value = "10.0.0.0/24",
+        help_heading = "APIs and admission"
+    )]
     service_cidr: String,
     /// Built-in APIs to turn on and off, as with kube-apiserver: `GROUP/VERSION=true|false`,
     /// `GROUP/VERSION/RESOURCE=true|false`, `api/all`, `api/ga`, `api/beta` or `api/alpha`; for
     /// example `storagemigration.k8s.io/v1beta1=true`
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "APIs and admission")]
     runtime_config: Vec<String>,
     /// Admission plugins to run in addition to kube-apiserver's defaults, with kube-apiserver's
     /// names. `ServiceAccount` always runs, but rejects a pod whose account does not exist only if
     /// it is named here or the controller `serviceaccount` runs, which creates `default`
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "APIs and admission")]
     enable_admission_plugins: Vec<String>,
     /// Admission plugins not to run
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "APIs and admission")]
     disable_admission_plugins: Vec<String>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Limits")]
     flow_control: FlowControlArgs,
 }
 
@@ -157,8 +182,9 @@ pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
     reject_unsupported(&args)?;
     let selection = Selection::parse(&args.controllers)?;
     let operators = operators::Selected::parse(&args.with)?;
-    let has_controllers = !selection.is_empty();
+    let controllers_note = controllers_note(&selection, args.nodes);
     let mut signals = StopSignals::listen()?;
+    file_size_limit::survive()?;
     let config = config(&args)?;
     let store = config.store.clone();
     let data_dir = match &store {
@@ -169,40 +195,67 @@ pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
         server: config,
         controllers: selection,
         nodes: args.nodes.into(),
+        termination: POD_TERMINATION,
         ..ClusterConfig::default()
     };
-    let cluster =
-        Cluster::start(config).await.map_err(|error| start_error::explain(error, data_dir))?;
+    let cluster = Cluster::start_server(config)
+        .await
+        .map_err(|error| start_error::explain(error, data_dir))?;
     let served =
-        serve(&args, &cluster, &operators, &store, has_controllers, started, &mut signals).await;
+        serve(&args, &cluster, &operators, &store, controllers_note, started, &mut signals).await;
     // The store must be closed also if an operator or the announcement failed.
     let stopped = cluster.stop().await.context("some tasks did not stop in time");
     served.and(stopped)
 }
 
-/// Starts the operators, announces the plane, and returns when a signal asks for its end.
+/// Waits for the controllers, starts the operators, announces the plane, and returns when a signal asks for its end.
 async fn serve(
     args: &UpArgs,
     cluster: &Cluster,
     operators: &operators::Selected,
     store: &StoreConfig,
-    has_controllers: bool,
+    controllers_note: Option<&str>,
     started: Instant,
     signals: &mut StopSignals,
 ) -> Result<()> {
+    tokio::select! {
+        biased;
+        () = signals.recv() => {
+            print_note("stopping");
+            return Ok(());
+        }
+        () = with_note(started, Some("starting the controllers"), cluster.wait_until_ready()) => {}
+    }
     let server = cluster.server();
     let authority = server.watch_served_authority();
-    let operators = operators.start(server, store).await?;
-    let announced = announce(args, server, has_controllers, operators.notes(), started);
+    let note = operators.note();
+    let operators = with_note(started, note.as_deref(), operators.start(server, store)).await?;
+    let announced = announce(args, server, controllers_note, operators.notes(), started);
     if let Ok(access) = &announced {
+        let files = match store {
+            StoreConfig::Embedded(directory) => Some(AuthorityFiles::new(&directory.join("pki"))),
+            StoreConfig::Memory => None,
+        };
         tokio::select! {
             () = signals.recv() => {}
-            () = access.follow(args, server, authority) => {}
+            () = access.follow(args, server, authority, files) => {}
         }
         print_note("stopping");
     }
     let stopped = operators.stop().await.context("some operators did not stop in time");
     announced.map(drop).and(stopped)
+}
+
+/// Waits for a part of the start, and prints the note if the start takes more than a moment.
+async fn with_note<T>(started: Instant, note: Option<&str>, part: impl Future<Output = T>) -> T {
+    let mut part = pin!(part);
+    if let Ok(done) = timeout_at(started + SILENT_START, &mut part).await {
+        return done;
+    }
+    if let Some(note) = note {
+        print_note(note);
+    }
+    part.await
 }
 
 /// How the plane is reached.
@@ -214,9 +267,23 @@ struct Access {
 
 impl Access {
     /// Writes the kubeconfig again whenever the plane's authority changes, so that the administrator
-    /// does not depend on an authority that is about to be removed. Does not return.
-    async fn follow(&self, args: &UpArgs, server: &Server, mut authority: Receiver<String>) {
-        while authority.changed().await.is_ok() {
+    /// does not depend on an authority that is about to be removed, and then records that the change is
+    /// complete, for which `sampan certs` waits. Does not return.
+    async fn follow(
+        &self,
+        args: &UpArgs,
+        server: &Server,
+        mut authority: Receiver<String>,
+        files: Option<AuthorityFiles>,
+    ) {
+        loop {
+            let bundle = authority.borrow_and_update().clone();
+            if let Some(Err(error)) = files.as_ref().map(|it| it.set_served(&bundle)) {
+                tracing::warn!(%error, "cannot record that the certificate authority is used");
+            }
+            if authority.changed().await.is_err() {
+                return std::future::pending().await;
+            }
             let path = self.path.display();
             match write_kubeconfig(&self.path, server, &self.url, args) {
                 Ok(_) => print_note(&format!(
@@ -228,7 +295,6 @@ impl Access {
                 )),
             }
         }
-        std::future::pending::<()>().await;
     }
 }
 
@@ -236,7 +302,7 @@ impl Access {
 fn announce(
     args: &UpArgs,
     server: &Server,
-    has_controllers: bool,
+    controllers_note: Option<&str>,
     operators: Vec<String>,
     started: Instant,
 ) -> Result<Access> {
@@ -263,8 +329,8 @@ fn announce(
     if let Some(note) = nodes_note(args.nodes) {
         print_note(&note);
     }
-    if !has_controllers {
-        print_note("no controllers run: deployments get no pods, and deleted namespaces stay");
+    if let Some(note) = controllers_note {
+        print_note(note);
     }
     for note in operators {
         print_note(&note);

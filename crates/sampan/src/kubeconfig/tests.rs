@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use super::*;
 use apiserver::certificates::Authority;
 use keel::Clock;
+use machinery::json;
 
 const CONFIG: &str = r#"
 apiVersion: v1
@@ -304,4 +305,70 @@ fn entries_of_another_cluster_with_the_same_names_are_refused_and_unchanged() {
 fn the_error_of_a_missing_kubeconfig_names_the_command_that_writes_it() {
     let error = resolve(Path::new("/no/such/config"), None).unwrap_err().to_string();
     assert!(error.contains("/no/such/config") && error.contains("`sampan up`"), "{error}");
+}
+
+/// The cluster's entry in a kubeconfig of a plane with this authority.
+fn cluster_of(authority: &Authority) -> Value {
+    let bundle = BASE64_STANDARD.encode(authority.bundle());
+    json!({"server": "https://127.0.0.1:6443", "certificate-authority-data": bundle})
+}
+
+fn add(path: &Path, name: &str, authority: &Authority, cluster: &Value) -> AddedPerson {
+    let issued = authority.client(name, &[], Clock::system().now()).unwrap();
+    let entry = PersonEntry {
+        name,
+        cluster_name: "sampan",
+        cluster,
+        certificate: &issued.certificate,
+        key: &issued.key,
+        namespace: Namespace::Unchanged,
+        current: CurrentContext::NewIfNone,
+    };
+    add_person(path, &entry).unwrap()
+}
+
+#[test]
+fn a_renewed_person_trusts_the_present_authority_and_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("jane");
+    let now = Clock::system().now();
+    let [old, new] = [(), ()].map(|()| Authority::new(now).unwrap());
+    add(&path, "ann", &old, &cluster_of(&old));
+    let added = add(&path, "jane", &old, &cluster_of(&old));
+    assert!(added.with_new_authority.is_empty(), "it is the same");
+    let added = add(&path, "jane", &new, &cluster_of(&new));
+    assert_eq!(added.with_new_authority, ["ann@sampan"]);
+    assert_eq!(added.current.as_deref(), Some("ann@sampan"));
+    let access = resolve(&path, Some("jane@sampan")).unwrap();
+    assert_eq!(access.certificate_authority.as_deref(), Some(new.bundle().as_bytes()));
+}
+
+#[test]
+fn the_authority_of_an_entry_is_replaced_with_all_that_belongs_to_it() {
+    let now = Clock::system().now();
+    let [old, new] = [(), ()].map(|()| Authority::new(now).unwrap());
+    let home = Home::with(
+        "clusters: [{name: sampan, cluster: {server: 'https://127.0.0.1:6443', tls-server-name: old, \
+         insecure-skip-tls-verify: true, proxy-url: 'http://proxy:3128'}}]",
+    );
+    let mut expect = cluster_of(&new);
+    expect["proxy-url"] = json!("http://proxy:3128");
+    add(&home.config(), "jane", &new, &cluster_of(&new));
+    assert_eq!(home.document()["clusters"][0]["cluster"], expect);
+    let unverified = json!({"server": "https://127.0.0.1:6443", "insecure-skip-tls-verify": true});
+    add(&home.config(), "jane", &old, &unverified);
+    assert_eq!(home.document()["clusters"][0]["cluster"], expect, "it would be less safe");
+}
+
+#[test]
+fn an_authority_in_a_file_of_its_own_stays_there_while_it_is_the_same() {
+    let authority = Authority::new(Clock::system().now()).unwrap();
+    let text = "clusters: [{name: sampan, cluster: {server: 'https://127.0.0.1:6443', \
+                certificate-authority: pki/ca.crt}}]";
+    let home = Home::with(text);
+    fs::write(home.directory.path().join("pki/ca.crt"), authority.bundle()).unwrap();
+    add(&home.config(), "jane", &authority, &cluster_of(&authority));
+    let cluster = home.document()["clusters"][0]["cluster"].clone();
+    assert_eq!(cluster["certificate-authority"], "pki/ca.crt");
+    assert_eq!(cluster.get("certificate-authority-data"), None);
 }

@@ -81,6 +81,30 @@ fn a_plane_may_open_as_many_files_as_the_system_allows() {
 
 #[cfg(unix)]
 #[test]
+fn a_plane_survives_a_file_at_the_limit_of_its_size() {
+    const LIMIT: u64 = 64 << 10;
+    let directory = tempfile::tempdir().unwrap();
+    let [policy, log] = ["policy", "log"].map(|it| directory.path().join(it));
+    let rules = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n";
+    std::fs::write(&policy, rules).unwrap();
+    // In blocks of 512 bytes, or of 1024 in some shells.
+    let plane = Plane::started_by(&format!(
+        "ulimit -f 64 && exec \"$0\" \"$@\" --audit-policy-file {} --audit-log-path {}",
+        policy.display(),
+        log.display()
+    ));
+    let mut client = plane.client();
+    let mut get = |path: &str| client.send("GET", path, None).unwrap();
+    for _ in 0..400 {
+        assert_eq!(get("/api/v1/namespaces/default").0, 200);
+    }
+    let size = std::fs::metadata(&log).unwrap().len();
+    assert!(size == LIMIT || size == LIMIT / 2, "the limit was reached: {size}");
+    assert_eq!(get("/readyz").0, 200);
+}
+
+#[cfg(unix)]
+#[test]
 fn data_files_are_made_private() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().unwrap();
@@ -100,6 +124,35 @@ fn data_files_are_made_private() {
         let mode = path.metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "{} has mode {mode:o}", path.display());
     }
+}
+
+#[test]
+fn a_plane_whose_data_directory_was_removed_is_not_ready_and_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let (plane, log) = Plane::with_log(directory.path(), &[]);
+    let ready = || plane.client().send("GET", "/readyz", None).unwrap().0;
+    assert_eq!(ready(), 200);
+    std::fs::remove_dir_all(directory.path().join("data")).unwrap();
+    assert_eq!(ready(), 500);
+    let mut lines = BufReader::new(log).lines().map(Result::unwrap);
+    let line = lines.find(|it| it.contains("ERROR")).unwrap();
+    assert!(line.contains("data/store/LOCK was removed, moved or replaced"), "{line}");
+    assert!(
+        line.contains("all writes are lost when the plane stops: save what you need"),
+        "{line}"
+    );
+}
+
+#[test]
+fn the_first_start_of_operators_does_not_warn_about_their_own_crds() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["--controllers", "*", "--with", "network,vpc,custompod,sidecar"];
+    let (plane, mut log) = Plane::with_log(directory.path(), &arguments);
+    plane.kill();
+    let mut text = String::new();
+    log.read_to_string(&mut text).unwrap();
+    assert!(text.contains("operators: network, vpc, custompod, sidecar\n"), "{text}");
+    assert!(!text.contains("cannot list or watch"), "{text}");
 }
 
 #[test]
@@ -322,6 +375,7 @@ fn the_error_of_an_unusable_file_or_network_names_a_remedy() {
         ("--kubeconfig", text, "correct it, or name another with --kubeconfig"),
         ("--token-auth-file", "/no/file", "can be read with --token-auth-file"),
         ("--authorization-policy-file", "/no/file", "read with --authorization-policy-file"),
+        ("--audit-policy-file", "/no/file", "name a valid one with --audit-policy-file"),
         ("--client-ca-file", "/no/file", "certificates with --client-ca-file"),
         ("--client-ca-file", text, "has no certificate in PEM"),
         ("--service-cidr", "10.0.0.0/32", "from /8 to /30"),
@@ -338,6 +392,30 @@ fn help_lists_only_supported_flags_and_has_examples() {
         let help = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success() && help.contains("Examples:"), "{command:?}: {help}");
         assert!(!help.contains("--etcd"), "{command:?} offers --etcd");
+    }
+}
+
+#[test]
+fn the_help_of_up_has_headings_and_its_short_form_the_first_flags() {
+    let help = |flag: &str| String::from_utf8(sampan(&["up", flag]).stdout).unwrap();
+    let (short, long) = (help("-h"), help("--help"));
+    for flag in ["--listen", "--data-dir", "--in-memory", "--kubeconfig", "--nodes"] {
+        assert!(short.contains(flag), "{flag}: {short}");
+    }
+    assert!(!short.contains("--audit-policy-file") && !short.contains("--client-ca-file"));
+    assert!(short.contains("see more with '--help'"), "{short}");
+    let position = |text: &str| long.find(text).unwrap_or_else(|| panic!("no {text}: {long}"));
+    for (heading, flag) in [
+        ("\nAuthentication:", "--oidc-issuer-url"),
+        ("\nAuthentication:", "--anonymous-auth"),
+        ("\nAuthorization:", "--authorization-mode"),
+        ("\nAudit:", "--audit-log-path"),
+        ("\nEncryption at rest:", "--encryption-provider-config"),
+        ("\nLimits:", "--quota-backend-bytes"),
+        ("\nLimits:", "--max-requests-inflight"),
+    ] {
+        assert!(position("\nOptions:") < position(heading), "{heading}");
+        assert!(position(heading) < position(&format!("      {flag}")), "{flag}");
     }
 }
 

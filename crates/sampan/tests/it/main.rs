@@ -13,6 +13,7 @@ mod https;
 mod http;
 mod plane;
 mod operator;
+mod audit;
 mod certificates;
 mod command_line;
 mod crash;

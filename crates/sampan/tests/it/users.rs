@@ -1,11 +1,18 @@
 //! `sampan user` and `sampan auth`: access for people, with a plane that signs certificates.
 
-use std::io::{BufRead, BufReader};
+mod certificates;
+mod removal;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use base64::prelude::{BASE64_STANDARD, Engine};
 
 use crate::plane::{self, Plane};
+use apiserver::certificates::Authority;
+use keel::Clock;
 use machinery::codec::yaml;
 use machinery::{Value, json};
 
@@ -158,6 +165,23 @@ fn a_file_for_another_machine_has_everything_that_it_needs() {
 }
 
 #[test]
+fn an_existing_file_of_output_keeps_its_current_context() {
+    let session = Session::new();
+    let file = session.kubeconfig().display().to_string();
+    let (_, notes) = session.does(&format!("user add ci --output {file}"));
+    let expect = format!(
+        "the current context of the file is still \"sampan\"; to change it: kubectl config \
+         --kubeconfig {file} use-context ci@sampan"
+    );
+    assert!(notes.contains(&expect), "{notes}");
+    assert_eq!(session.document()["current-context"], "sampan");
+    assert_eq!(session.document()["contexts"][1]["name"], "ci@sampan");
+    let (_, notes) = session.does(&format!("user add ci --output {file} --use-context"));
+    assert!(!notes.contains("current context"), "{notes}");
+    assert_eq!(session.document()["current-context"], "ci@sampan");
+}
+
+#[test]
 fn adding_a_user_again_renews_the_certificate_and_replaces_the_role() {
     let session = Session::new();
     let user = |document: &Value| document["users"][1].clone();
@@ -186,79 +210,69 @@ fn adding_a_user_again_renews_the_certificate_and_replaces_the_role() {
 }
 
 #[test]
-fn removing_a_user_takes_its_rights_and_says_what_remains() {
+fn a_renewal_has_the_namespace_of_the_roles() {
     let session = Session::new();
-    session.does("user add jane --role view --namespace a --group dev");
-    session.does("user add jane --role view");
     let directory = tempfile::tempdir().unwrap();
-    let copy = directory.path().join("copy");
-    std::fs::copy(session.kubeconfig(), &copy).unwrap();
-    let mine = json!({
-        "metadata": {"name": "mine"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}],
-    });
-    let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/b/rolebindings";
-    let sent = session.plane.client().send("POST", path, Some(&mine));
-    assert_eq!(sent.unwrap().0, 201);
-    let (out, notes) = session.does("user remove jane");
-    assert!(out.contains("RoleBinding \"sampan:user:jane:view\" in namespace \"a\""), "{out}");
-    assert!(out.contains("ClusterRoleBinding \"sampan:user:jane:view\""), "{out}");
-    assert!(out.contains("context \"jane@sampan\" removed"), "{out}");
-    assert!(notes.contains("2 certificates remain valid until"), "{notes}");
-    assert!(notes.contains("RoleBinding \"mine\" in namespace \"b\" still gives"), "{notes}");
-    assert!(notes.contains("the rights of the groups dev, whose bindings stay"), "{notes}");
-    let jane = |line: &str| {
-        let output = sampan(&copy, &format!("auth can-i {line} --context jane@sampan"));
-        texts(&output)[0].clone()
+    let namespace = |document: Value| document["contexts"][0]["context"]["namespace"].clone();
+    let renew = |name: &str, line: &str| {
+        let file = directory.path().join(name);
+        session.does(&format!("user add {line} --output {}", file.display()));
+        namespace(yaml::decode(&std::fs::read(&file).unwrap()).unwrap().value)
     };
-    assert_eq!(jane("list pods --namespace a"), "no\n");
-    assert_eq!(jane("list pods --namespace b"), "yes\n", "the other binding stays");
-    assert_eq!(session.document()["users"].as_array().unwrap().len(), 1);
-    let row: Vec<String> = session.rows().swap_remove(0);
-    assert_eq!(row[..5], ["jane", "dev", "<removed>", "<none>", "2"]);
-    let (_, notes) = session.does("user remove jane");
-    assert!(notes.contains("2 certificates remain valid until"), "a second time: {notes}");
-    session.does("user add jane");
-    let row: Vec<String> = session.rows().swap_remove(0);
-    assert_eq!(row[..5], ["jane", "dev", "<none>", "<none>", "3"], "old certificates count");
-    let (who, _) = session.does("auth whoami --context jane@sampan");
-    assert!(!who.contains("dev"), "a user that is added again begins without groups: {who}");
+    session.does("user add jane --role edit --namespace a");
+    assert_eq!(renew("one", "jane"), "a");
+    assert_eq!(renew("cluster", "jane --role view"), Value::Null, "a role in the cluster");
+    assert_eq!(renew("both", "jane"), Value::Null, "a role in the cluster as well");
+    assert_eq!(renew("other", "jane --namespace b"), "b");
+    assert_eq!(renew("other", "jane"), "b", "that of the existing context");
+}
+
+/// Makes a binding as `sampan user add` does, as an administrator of the namespace can.
+fn imitate_binding(session: &Session, namespace: &str, user: &str, role: &str) {
+    let path = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings");
+    let group = "rbac.authorization.k8s.io";
+    let binding = json!({
+        "metadata": {
+            "generateName": "sampan:user:",
+            "labels": {"app.kubernetes.io/managed-by": "sampan"},
+            "annotations": {"sampan.dev/user": user},
+        },
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+    });
+    let (code, answer) = session.plane.client().send("POST", &path, Some(&binding)).unwrap();
+    assert_eq!(code, 201, "{answer:?}");
 }
 
 #[test]
-fn certificates_are_known_without_role_bindings_and_requests() {
+fn a_binding_that_another_has_made_does_not_choose_the_namespace_of_a_context() {
     let session = Session::new();
-    session.does("user add dan --group dev");
-    session.does("user add dan");
-    let (who, _) = session.does("auth whoami --context dan@sampan");
-    assert!(who.contains("[dev system:authenticated]"), "a renewal keeps the groups: {who}");
-    session.does("user add dan --group ops --ttl 1h --role view --namespace a");
     let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("dan.kubeconfig").display().to_string();
-    session.does(&format!("user add dan --output {file} --ttl 30m"));
-    let (who, _) = session.does(&format!("auth whoami --kubeconfig {file}"));
-    assert!(who.contains("[ops system:authenticated]"), "those of the last certificate: {who}");
-    // As the deletion of the namespace does.
-    let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/a/rolebindings";
-    assert_eq!(session.plane.client().send("DELETE", path, None).unwrap().0, 200);
-    let row: Vec<String> = session.rows().swap_remove(0);
-    assert_eq!(row[..5], ["dan", "dev,ops", "<none>", "<none>", "4"]);
-    let (_, notes) = session.does("user list");
-    assert!(notes.contains("the certificate of the context \"dan@sampan\" ends at"), "{notes}");
-    let (_, notes) = session.does("user remove dan");
-    assert!(notes.contains("4 certificates remain valid until"), "{notes}");
-    assert!(notes.contains("the rights of the groups dev, ops, whose bindings stay"), "{notes}");
+    let renew = |user: &str, name: &str| {
+        let file = directory.path().join(name);
+        session.does(&format!("user add {user} --output {}", file.display()));
+        let document = yaml::decode(&std::fs::read(&file).unwrap()).unwrap().value;
+        document["contexts"][0]["context"]["namespace"].clone()
+    };
+    session.does("user add deployer --group deployers");
+    imitate_binding(&session, "a", "deployer", "view");
+    assert_eq!(renew("deployer", "one"), Value::Null);
+    session.does("user add deployer --role view --namespace b");
+    assert_eq!(renew("deployer", "two"), "b");
+    session.does("user remove deployer --namespace b");
+    imitate_binding(&session, "b", "deployer", "view");
+    assert_eq!(renew("deployer", "three"), Value::Null, "its role there was removed");
 }
 
 #[test]
-fn a_shortened_lifetime_is_said() {
+fn text_of_bindings_does_not_control_the_terminal() {
     let session = Session::new();
-    let (out, _) = session.does("user add jane --ttl 400d");
-    assert!(out.lines().next().unwrap().ends_with("Z, shortened by the cluster"), "{out}");
-    let (out, notes) = session.does("user add jane --ttl 300d --namespace a");
-    assert!(!out.contains("shortened"), "{out}");
-    assert!(notes.contains("sampan user add jane --role view --namespace a"), "{notes}");
+    imitate_binding(&session, "a", "jane\u{1b}]0;pwn\u{7}", "view");
+    imitate_binding(&session, "a", "jane", "view\u{1b}[2J\u{7}");
+    let (list, _) = session.does("user list");
+    let rows: Vec<Vec<&str>> = list.lines().map(|it| it.split_whitespace().collect()).collect();
+    assert_eq!(rows.len(), 2, "the first one is not the name of a user: {list}");
+    assert_eq!(rows[1][..4], ["jane", "<none>", "view^[[2J^G", "a"]);
 }
 
 #[test]
@@ -282,23 +296,6 @@ fn a_file_that_cannot_be_written_is_refused_before_a_certificate_is_issued() {
 }
 
 #[test]
-fn a_binding_with_further_subjects_loses_only_the_user() {
-    let session = Session::new();
-    session.does("user add jane --role view --namespace a");
-    let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/a/rolebindings/sampan:user:jane:view";
-    let mut binding = session.get(path);
-    let bob = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "bob"});
-    binding["subjects"].as_array_mut().unwrap().push(bob.clone());
-    let sent = session.plane.client().send("PUT", path, Some(&binding));
-    assert_eq!(sent.unwrap().0, 200);
-    session.does("user remove jane");
-    assert_eq!(session.get(path)["subjects"], json!([bob]));
-    session.does("user add jane --role view --namespace a");
-    let jane = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"});
-    assert_eq!(session.get(path)["subjects"], json!([bob, jane]), "a second time as well");
-}
-
-#[test]
 fn wrong_input_is_refused_before_anything_is_made() {
     let session = Session::new();
     for (line, expect) in [
@@ -307,6 +304,8 @@ fn wrong_input_is_refused_before_anything_is_made() {
         ("user add jane --group system:masters", "--role cluster-admin"),
         ("user add jane --ttl 5m", "10 minutes at least"),
         ("user add jane --ttl soon", "not a duration such as 24h"),
+        ("user add jane --ttl -1h", "not a duration such as 24h"),
+        ("user add jane --timeout 0", "the time is more than zero"),
         ("user add jane --role veiw --namespace a", "did you mean \"view\"?"),
         ("user add jane --role Role/x", "name it with --namespace"),
         ("user add jane --role nosuchrole", "the roles for people are view"),
@@ -343,11 +342,85 @@ fn an_entry_that_is_not_of_the_user_is_not_replaced() {
 fn a_user_without_the_rights_cannot_add_others() {
     let session = Session::new();
     session.does("user add jane --role admin --namespace a");
-    for line in ["user add bob", "user add bob --role view", "user list", "user remove jane"] {
+    for line in ["user list", "user remove jane"] {
         let error = session.fails(&format!("{line} --context jane@sampan"));
         assert!(error.contains("which the ClusterRole cluster-admin has"), "{line}: {error}");
         assert!(error.contains("is forbidden: User \"jane\" cannot"), "{line}: {error}");
     }
+    let of_all = "the role in docs/users.md: create certificatesigningrequests.certificates.k8s.io, \
+                  get certificatesigningrequests.certificates.k8s.io, update \
+                  certificatesigningrequests.certificates.k8s.io/approval, approve \
+                  signers.certificates.k8s.io kubernetes.io/kube-apiserver-client, list \
+                  clusterrolebindings.rbac.authorization.k8s.io, list \
+                  rolebindings.rbac.authorization.k8s.io, get configmaps sampan-users in namespace \
+                  kube-system, patch configmaps sampan-users in namespace kube-system, create \
+                  configmaps in namespace kube-system";
+    let of_role = ", list clusterroles.rbac.authorization.k8s.io";
+    for (line, expect) in [
+        ("user add bob", format!("{of_all}\n")),
+        ("user add bob --role view --namespace a", format!("{of_all}{of_role}\n")),
+    ] {
+        let error = session.fails(&format!("{line} --context jane@sampan"));
+        assert!(error.ends_with(&expect), "jane may bind roles in her namespace: {error}");
+    }
+}
+
+/// Creates the roles of docs/users.md, and gives them to ann.
+fn give_documented_rights(session: &Session) {
+    let page = include_str!("../../../../docs/users.md");
+    let mut blocks = page.split("```yaml\n").skip(1).map(|it| it.split("```").next().unwrap());
+    let roles = blocks.find(|it| it.contains("name: user-admin")).unwrap();
+    for role in roles.split("---\n") {
+        let role = yaml::decode(role.as_bytes()).unwrap().value;
+        let path = match role["metadata"]["namespace"].as_str() {
+            Some(namespace) => format!("namespaces/{namespace}/roles"),
+            None => "clusterroles".to_owned(),
+        };
+        let path = format!("/apis/rbac.authorization.k8s.io/v1/{path}");
+        let sent = session.plane.client().send("POST", &path, Some(&role)).unwrap();
+        assert_eq!(sent.0, 201, "{}", sent.1);
+    }
+    session.does("user add ann --role user-admin");
+    session.does("user add ann --role Role/user-admin --namespace kube-system");
+}
+
+#[test]
+fn the_rights_of_the_documentation_are_enough() {
+    let session = Session::new();
+    give_documented_rights(&session);
+    for line in [
+        "user add bob --role view --namespace a",
+        "user add bob --role view --namespace a --group dev",
+        "user add bob --role edit --namespace a",
+        "user add bob --role edit",
+        "user add bob",
+        "user list",
+        "user remove bob --namespace a",
+        "user remove bob",
+    ] {
+        let (_, notes) = session.does(&format!("{line} --context ann@sampan"));
+        assert!(!notes.contains("was not removed"), "{line}: {notes}");
+    }
+    let requests = session.get("/apis/certificates.k8s.io/v1/certificatesigningrequests");
+    assert_eq!(requests["items"], json!([]));
+    let error = session.fails("user add eve --role admin --context ann@sampan");
+    let expect =
+        "error: cannot add the user: a right is missing, which the ClusterRole cluster-admin";
+    assert!(error.starts_with(expect) && error.contains("RBAC permissions"), "{error}");
+}
+
+#[test]
+fn a_request_that_cannot_be_removed_is_named() {
+    let session = Session::new();
+    give_documented_rights(&session);
+    let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/user-admin";
+    let mut role = session.get(path);
+    let verbs = role["rules"][0]["verbs"].as_array_mut().unwrap();
+    verbs.retain(|it| *it != *"delete");
+    assert_eq!(session.plane.client().send("PUT", path, Some(&role)).unwrap().0, 200);
+    let (_, notes) = session.does("user add bob --context ann@sampan");
+    assert!(notes.starts_with("the certificate signing request sampan-user-"), "{notes}");
+    assert!(notes.contains("was not removed: ") && notes.contains("kubectl delete csr"), "{notes}");
 }
 
 #[test]
@@ -366,55 +439,80 @@ fn a_plane_that_does_not_run_is_named_as_the_cause() {
     {
         let [_, error] = texts(&sampan(&copy, line));
         assert!(error.starts_with(&expect) && !error.contains("rights"), "{line}: {error}");
+        let causes: Vec<&str> = error.lines().skip(1).collect();
+        assert!(matches!(causes[..], [it] if it.contains("refused")), "{line}: {error}");
     }
 }
 
 #[test]
-fn a_cluster_without_a_signer_is_named_as_the_cause() {
-    let plane = Plane::in_memory();
-    let output = sampan(&plane.kubeconfig, "user add jane --role view --timeout 300ms");
-    let [_, error] = texts(&output);
-    assert!(!output.status.success());
-    assert!(error.starts_with("error: there is no certificate after 300ms"), "{error}");
-    assert!(error.contains("certificatesigningrequest-signing"), "{error}");
-    for path in [
-        "/apis/certificates.k8s.io/v1/certificatesigningrequests",
-        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings?labelSelector=app.kubernetes.io/managed-by%3Dsampan",
+fn a_plane_with_a_new_data_directory_is_named_as_the_cause() {
+    let session = Session::new();
+    session.does("user add jane --role view");
+    let directory = tempfile::tempdir().unwrap();
+    let copy = directory.path().join("copy");
+    std::fs::copy(session.kubeconfig(), &copy).unwrap();
+    let address = session.plane.url.strip_prefix("https://").unwrap().to_owned();
+    session.plane.kill();
+    let plane = Plane::listening_on(&address);
+    let expect = format!("error: cannot trust {} (context jane@sampan): ", plane.url);
+    let [_, error] = texts(&sampan(&copy, "auth whoami --context jane@sampan"));
+    assert!(error.starts_with(&expect) && !error.contains("is the plane running"), "{error}");
+    assert!(error.contains("`sampan user add NAME --output FILE`"), "{error}");
+}
+
+#[test]
+fn credentials_that_are_not_accepted_are_named_with_the_next_step() {
+    let (former, session) = (Session::new(), Session::new());
+    former.does("user add jane");
+    let mut document = former.document();
+    let cluster = session.document()["clusters"][0].clone();
+    document["clusters"] = json!([cluster]);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("jane");
+    std::fs::write(&file, yaml::encode(&document)).unwrap();
+    for (context, next) in [
+        ("jane@sampan", "an administrator renews it with `sampan user add jane` (Unauthorized)\n"),
+        ("sampan", "`sampan up` writes a new one for its administrator when it starts (Unauth"),
     ] {
-        let (_, list) = plane.client().send("GET", path, None).unwrap();
-        assert_eq!(list["items"], json!([]), "nothing is left behind");
+        let [_, error] = texts(&sampan(&file, &format!("auth whoami --context {context}")));
+        assert!(error.contains(&format!("of the context {context:?}")), "{error}");
+        assert!(error.contains(next), "{error}");
     }
 }
 
 #[test]
-fn an_interrupted_wait_removes_the_request() {
-    let plane = Plane::in_memory();
-    let mut process = plane::sampan()
-        .args(["user", "add", "jane", "--timeout", "1m"])
-        .env("KUBECONFIG", &plane.kubeconfig)
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut notes = BufReader::new(process.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert_eq!(notes.next().unwrap(), "waiting for the certificate (up to 60s)");
-    let id = process.id().to_string();
-    assert!(Command::new("kill").args(["-s", "INT", &id]).status().unwrap().success());
-    let error = notes.next().unwrap();
-    assert!(error.starts_with("error: interrupted: the certificate signing request"), "{error}");
-    assert!(error.ends_with("was removed"), "{error}");
-    assert!(!process.wait().unwrap().success());
-    let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
-    let (_, list) = plane.client().send("GET", path, None).unwrap();
-    assert_eq!(list["items"], json!([]));
+fn the_end_of_an_expired_certificate_is_named_with_the_next_step() {
+    let directory = tempfile::tempdir().unwrap();
+    let plane = Plane::embedded(directory.path());
+    let now = Clock::system().now();
+    let authority = Authority::open(&directory.path().join("data/pki"), now).unwrap();
+    let past = now - Duration::from_hours(24 * 1000);
+    let issued = authority.client("tim", &[], past).unwrap();
+    let mut document = yaml::decode(&std::fs::read(&plane.kubeconfig).unwrap()).unwrap().value;
+    let user = json!({
+        "client-certificate-data": BASE64_STANDARD.encode(issued.certificate),
+        "client-key-data": BASE64_STANDARD.encode(issued.key),
+    });
+    document["users"] = json!([{"name": "tim@sampan", "user": user}]);
+    let context = json!({"cluster": "sampan", "user": "tim@sampan"});
+    document["contexts"] = json!([{"name": "tim@sampan", "context": context}]);
+    let file = directory.path().join("tim");
+    std::fs::write(&file, yaml::encode(&document)).unwrap();
+    for line in ["auth whoami", "auth can-i list pods", "user list"] {
+        let [_, error] = texts(&sampan(&file, &format!("{line} --context tim@sampan")));
+        let expect = "error: the certificate of the context \"tim@sampan\" ended at 20";
+        assert!(error.starts_with(expect), "{line}: {error}");
+        let next = "Z: an administrator renews it with `sampan user add tim` (Unauthorized)\n";
+        assert!(error.ends_with(next), "{line}: {error}");
+    }
 }
 
 #[test]
 fn a_refusal_names_the_role_that_has_the_right_to_those_who_may_read_roles() {
     let session = Session::new();
     session.does("user add jane --role view --namespace a");
-    let hint = "ClusterRole \"edit\" has this right; to give it: sampan user add jane --role edit \
-                --namespace a\n";
+    let hint = "ClusterRole \"edit\" has this right; to give it instead of \"view\": sampan user add \
+                jane --role edit --namespace a\n";
     let answer = session.can_i("create deploy --as jane --namespace a");
     assert_eq!(answer, (1, "no\n".to_owned(), hint.to_owned()));
     let answer = session.can_i("create deploy --context jane@sampan");
@@ -431,6 +529,16 @@ fn a_refusal_names_the_role_that_has_the_right_to_those_who_may_read_roles() {
     let hint = "kubectl create clusterrole NAME --verb=create --resource=nodes && \
                 sampan user add ann --role NAME";
     assert!(answer.2.trim_end().ends_with(hint), "{answer:?}");
+    session.does("user add eve --role view");
+    let answer = session.can_i("list nodes --as eve");
+    let hint = "kubectl create clusterrolebinding NAME --clusterrole=NAME --user=eve";
+    assert!(answer.2.trim_end().ends_with(hint), "eve keeps the role view: {answer:?}");
+    let answer = session.can_i("frobnicate pods --as ann --namespace a");
+    assert!(!answer.2.contains("to give it"), "nobody needs an unknown verb: {answer:?}");
+    let answer = session.can_i("list pods --as ann --namespace nowhere");
+    assert_eq!(answer.2, "there is no namespace \"nowhere\"\n");
+    let answer = session.can_i("get pods --as system:anonymous --namespace a");
+    assert!(!answer.2.contains("/api/v1"), "the refused request is the review: {answer:?}");
     let answer = session.can_i("list pods --as system:serviceaccount:b:default --namespace b");
     assert!(answer.2.contains("--serviceaccount=b:default --namespace b"), "{answer:?}");
 }

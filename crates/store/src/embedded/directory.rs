@@ -26,6 +26,9 @@ const ODD_LOG: &str = "log.odd";
 const RESERVE: &str = "reserve";
 const LOCK: &str = "LOCK";
 
+/// The files that an open store has at all times.
+pub(super) const FILES: [&str; 4] = [LOCK, DATABASE, EVEN_LOG, ODD_LOG];
+
 /// The process that has the store in a directory open, if there is one.
 pub(super) fn holder(path: &Path) -> Option<String> {
     let mut lock = File::open(path.join(LOCK)).ok()?;

@@ -115,9 +115,12 @@ pub(super) fn extend(backend: &dyn StorageBackend, length: &mut u64, size: u64) 
     Ok(())
 }
 
-/// Whether the disk is full.
+/// Whether the disk is full, or as full as the process may make it.
 pub(super) fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
 }
 
 impl StorageBackend for FailStopBackend {
@@ -165,4 +168,17 @@ pub(super) fn is_content_error(kind: io::ErrorKind) -> bool {
 /// The error of a damaged file.
 pub(super) fn damaged(path: &Path, detail: &str) -> Error {
     Error::Damaged { path: path.to_owned(), detail: format!("{detail}; {RESTORE}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_at_the_limit_of_its_size_is_like_a_full_disk() {
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::FileTooLarge] {
+            assert!(matches!(write_error(Arc::new(kind.into())), Error::Full), "{kind}");
+        }
+        assert!(matches!(write_error(Arc::new(io::ErrorKind::Other.into())), Error::Broken(_)));
+    }
 }

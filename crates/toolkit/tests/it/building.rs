@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use crate::command_line::Sampan;
 use crate::golden::{EVERYTHING, golden_file};
+use crate::image::unpack;
+use crate::programs::{is_root, run};
 use machinery::{Value, json};
 use testenv::TestEnv;
 
@@ -97,6 +99,32 @@ fn a_project_is_formatted_has_no_warnings_and_its_tests_are_the_source_of_its_ro
     project.run(&folder).unwrap();
     assert!(project.read("deploy/deployment.yaml").contains("namespace: other"));
     assert!(project.read("deploy/kustomization.yaml").contains("- deployment.yaml"));
+    let pushed = "registry.example.com/team/demo:v1@sha256:0";
+    let record = json!({"image": pushed}).to_string();
+    fs::write(root.join("target/sampan/pushed.json"), record).unwrap();
+    let printed = project.run(&format!("{manifests} --skip-tests")).unwrap();
+    assert!(printed.contains(&format!("image: {pushed}")), "{printed}");
+}
+
+#[test]
+fn the_image_of_a_project_runs_with_its_own_files_alone() {
+    if !compiles_projects() || !is_root() {
+        return;
+    }
+    let project = project("image");
+    // The optimized dependencies would take some minutes more.
+    project.replace(
+        ".cargo/config.toml",
+        "net.offline",
+        "profile.release.opt-level = 0\nnet.offline",
+    );
+    let build = format!("image build --project DIR --target-dir {}", target().display());
+    let built = project.run(&build).unwrap();
+    assert_eq!(project.run(&build).unwrap(), built);
+    let root = unpack(&project);
+    let program = "/usr/local/bin/operator-demo";
+    let printed = run("chroot", &[root.path().to_str().unwrap(), program, "manifests"]);
+    assert!(printed.contains("CustomResourceDefinition"), "{printed}");
 }
 
 /// The arguments of `sampan run`.

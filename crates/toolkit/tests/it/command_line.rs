@@ -5,10 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use futures_util::FutureExt;
 use tempfile::TempDir;
 
 use toolkit::{
-    AddControllerArgs, CreateApiArgs, CreateWebhookArgs, InitArgs, ManifestsArgs, Output,
+    AddControllerArgs, CreateApiArgs, CreateWebhookArgs, DoctorArgs, ImageBuildArgs,
+    ImageLoginArgs, ImagePushArgs, InitArgs, ManifestsArgs, Output,
 };
 
 /// The textbook's commands, for a project in this folder.
@@ -25,6 +27,16 @@ enum Line {
     #[command(subcommand)]
     Add(Add),
     Manifests(ManifestsArgs),
+    #[command(subcommand)]
+    Image(Image),
+    Doctor(DoctorArgs),
+}
+
+#[derive(clap::Subcommand)]
+enum Image {
+    Build(ImageBuildArgs),
+    Push(ImagePushArgs),
+    Login(ImageLoginArgs),
 }
 
 #[derive(clap::Subcommand)]
@@ -81,22 +93,32 @@ impl Sampan {
 
     /// Calls a command, in which `DIR` is the folder of the project; returns what it has printed.
     pub(crate) fn run(&self, command: &str) -> Result<String, String> {
+        self.run_with(command, "").now_or_never().expect("the command sends no request")
+    }
+
+    /// Calls a command that reads `input`.
+    pub(crate) async fn run_with(&self, command: &str, input: &str) -> Result<String, String> {
         let root = self.root().display().to_string();
         let words = command.split_whitespace().map(|word| word.replace("DIR", &root));
         let line = Line::try_parse_from(["sampan".to_owned()].into_iter().chain(words));
         let line = line.map_err(|error| error.to_string())?;
         let (mut results, mut notes) = (Vec::new(), Vec::new());
-        let mut output = Output::new(&mut results, &mut notes);
+        let output = &mut Output::new(&mut results, &mut notes);
+        let input = &mut input.as_bytes();
         let ran = match line {
-            Line::Init(args) => args.run(&mut output),
-            Line::Create(Create::Api(args)) => args.run(&mut output),
-            Line::Create(Create::Webhook(args)) => args.run(&mut output),
-            Line::Add(Add::Controller(args)) => args.run(&mut output),
-            Line::Manifests(args) => args.run(&mut output),
+            Line::Init(args) => args.run(output),
+            Line::Create(Create::Api(args)) => args.run(output),
+            Line::Create(Create::Webhook(args)) => args.run(output),
+            Line::Add(Add::Controller(args)) => args.run(output),
+            Line::Manifests(args) => args.run(output),
+            Line::Image(Image::Build(args)) => args.run(output),
+            Line::Image(Image::Push(args)) => args.run(input, output).await,
+            Line::Image(Image::Login(args)) => args.run(input, output).await,
+            Line::Doctor(args) => args.run(output).await,
         };
-        ran.map_err(|error| format!("{error:#}").replace(&root, "DIR"))?;
-        results.extend(notes);
-        Ok(String::from_utf8(results).unwrap().replace(&root, "DIR"))
+        let printed = String::from_utf8(results).unwrap();
+        ran.map_err(|error| format!("{printed}{error:#}").replace(&root, "DIR"))?;
+        Ok((printed + &String::from_utf8(notes).unwrap()).replace(&root, "DIR"))
     }
 
     /// Calls a command that is refused without a change, and returns the message.

@@ -6,3 +6,7 @@ mod command_line;
 mod golden;
 mod refusals;
 mod building;
+mod programs;
+mod image;
+mod push;
+mod doctor;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Backend, BackendError, ClusterName, Desired, Mark, Plan};
+use super::{Backend, BackendError, ClusterName, Desired, Ids, Mark, Plan};
 use runtime::Request;
 
 /// See the [module documentation](self).
@@ -55,6 +55,7 @@ impl Backend for DryRun {
         &self,
         mark: &Mark,
         desired: Option<&Desired>,
+        _known: &Ids,
     ) -> Result<Plan<Change>, BackendError> {
         let actual = self.networks().get(mark.as_str()).copied();
         let change = match (actual, desired) {

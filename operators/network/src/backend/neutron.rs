@@ -7,10 +7,15 @@
 //! | difference | change |
 //! |---|---|
 //! | no network | create it |
-//! | two networks with the same mark, of operators that ended | delete the younger one |
+//! | two networks with the same mark, of operators that ended | delete one, when the other is as desired |
 //! | another gateway | update the subnet, with the address pools around the new one |
 //! | another CIDR, which Neutron cannot change | delete the subnet, and create another one |
 //! | no Network | delete the network; Neutron deletes its subnets |
+//!
+//! Only objects of the operator's own project are listed and changed, whatever marks others have: a
+//! network that another project shares appears in every list. Of several networks with the same mark,
+//! the one in the status of the Network is kept, or else the oldest. Without Keystone, there are no
+//! projects.
 //!
 //! Updates and deletions have the header `If-Match: revision_number=N`, so that nothing is lost that
 //! somebody changes between the plan and the change. The API is not trusted: responses have a time
@@ -33,7 +38,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ipnet::IpNet;
 use serde_json::json;
 
-use super::{Backend, BackendError, ClusterName, Desired, Mark, Plan};
+use super::{Backend, BackendError, ClusterName, Desired, Ids, Mark, Plan};
 use client::NeutronClient;
 use listing::Listing;
 use model::{Id, Network, Subnet};
@@ -120,10 +125,11 @@ impl Neutron {
     async fn observe(&self, mark: &Mark) -> Result<Observed, BackendError> {
         let mut networks = Vec::new();
         for field in ["tags", "description"] {
-            networks.extend(self.client.list::<Network>(&[(field, mark.as_str())]).await?);
+            networks.extend(self.client.list_own::<Network>(&[(field, mark.as_str())]).await?);
         }
         let mut observed = Observed::of_mark(mark, networks);
         for network in &observed.networks {
+            // Those of other projects too, which are not deleted with the network.
             let filter = ("network_id", network.id.as_str());
             let subnets = self.client.list::<Subnet>(&[filter]).await?.into_iter();
             observed.subnets.extend(subnets.filter(|subnet| subnet.network_id == network.id));
@@ -183,16 +189,17 @@ impl Backend for Neutron {
         &self,
         mark: &Mark,
         desired: Option<&Desired>,
+        known: &Ids,
     ) -> Result<Plan<Change>, BackendError> {
         // What was listed may be outdated: it shows that there is nothing to do, and nothing else.
         let listed = self.listing().take(mark);
         if let (Some(listed), Some(desired)) = (listed, desired)
-            && let Ok(plan) = listed.plan(mark, Some(desired))
+            && let Ok(plan) = listed.plan(mark, Some(desired), known)
             && plan.changes.is_empty()
         {
             return Ok(plan);
         }
-        self.observe(mark).await?.plan(mark, desired)
+        self.observe(mark).await?.plan(mark, desired, known)
     }
 
     async fn make(&self, mark: &Mark, change: &Change) -> Result<(), BackendError> {
@@ -205,8 +212,8 @@ impl Backend for Neutron {
 
     async fn keys(&self, cluster: &ClusterName) -> Result<Vec<Request>, BackendError> {
         self.listing().begin();
-        let networks = self.client.list::<Network>(&[]).await?;
-        let subnets = self.client.list::<Subnet>(&[]).await?;
+        let networks = self.client.list_own::<Network>(&[]).await?;
+        let subnets = self.client.list_own::<Subnet>(&[]).await?;
         Ok(self.listing().complete(cluster, &networks, &subnets))
     }
 }

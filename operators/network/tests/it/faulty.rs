@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
-use network_operator::backend::{Backend, BackendError, ClusterName, Desired, Mark, Plan};
+use network_operator::backend::{Backend, BackendError, ClusterName, Desired, Ids, Mark, Plan};
 use runtime::Request;
 
 /// See the [module documentation](self).
@@ -13,6 +13,8 @@ pub(crate) struct FaultyBackend<B> {
     /// The number of calls that have begun or ended.
     steps: watch::Sender<u64>,
     fault: Mutex<Option<Fault>>,
+    /// The plans for Networks of this namespace do not end.
+    slow_namespace: watch::Sender<Option<String>>,
 }
 
 struct Fault {
@@ -23,13 +25,19 @@ struct Fault {
 
 impl<B: Backend> FaultyBackend<B> {
     pub(crate) fn new(inner: Arc<B>) -> Self {
-        Self { inner, steps: watch::Sender::new(0), fault: Mutex::new(None) }
+        let (steps, slow_namespace) = (watch::Sender::new(0), watch::Sender::new(None));
+        Self { inner, steps, fault: Mutex::new(None), slow_namespace }
     }
 
     /// Every call fails as if nobody was there, or none.
     pub(crate) fn set_down(&self, is_down: bool) {
         let down = Fault { after: 0, error: BackendError::Unavailable };
         *self.fault.lock().unwrap() = is_down.then_some(down);
+    }
+
+    /// Plans for Networks of this namespace wait until another one is set, or none.
+    pub(crate) fn set_slow(&self, namespace: Option<&str>) {
+        self.slow_namespace.send_replace(namespace.map(str::to_owned));
     }
 
     /// Calls fail with this error after a number of plans and changes.
@@ -69,8 +77,12 @@ impl<B: Backend> Backend for FaultyBackend<B> {
         &self,
         mark: &Mark,
         desired: Option<&Desired>,
+        known: &Ids,
     ) -> Result<Plan<B::Change>, BackendError> {
-        self.count(1, self.inner.plan(mark, desired)).await
+        let mut slow_namespace = self.slow_namespace.subscribe();
+        let is_fast = |slow: &Option<String>| slow.as_deref() != Some(mark.key().namespace());
+        slow_namespace.wait_for(is_fast).await.unwrap();
+        self.count(1, self.inner.plan(mark, desired, known)).await
     }
 
     async fn make(&self, mark: &Mark, change: &B::Change) -> Result<(), BackendError> {

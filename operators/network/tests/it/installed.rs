@@ -34,13 +34,40 @@ async fn installed() -> (TestEnv, Operator) {
     let url = format!("https://{address}");
     let mut documents = manifests(&url);
     documents.retain(|document| document.contains(&url));
-    assert_eq!(documents.len(), 2);
+    assert_eq!(documents.len(), 3);
     install(&env.kube(), &documents).await;
     let has_ca = |config: &Value| config["caBundle"].as_str().is_some();
     env.until(CRD, |_, crd| has_ca(&crd["spec"]["conversion"]["webhook"]["clientConfig"])).await;
     env.until(WEBHOOKS, |_, webhooks| has_ca(&webhooks["webhooks"][0]["clientConfig"])).await;
+    let mutating = WEBHOOKS.replace("validating", "mutating");
+    env.until(&mutating, |_, webhooks| has_ca(&webhooks["webhooks"][0]["clientConfig"])).await;
     operator.manager.settled(LIMIT).await.unwrap();
     (env, operator)
+}
+
+#[tokio::test]
+async fn a_status_in_the_annotation_of_a_v1_object_is_ignored() {
+    let (env, operator) = installed().await;
+    let forged = json!({"observedGeneration": 99, "backendIds": {"bridge": "eth0"},
+        "conditions": []})
+    .to_string();
+    let forged = json!({"metadata": {"annotations": {"samplecrd.k8s.io/v2-status": forged}}});
+    let mut created = network("v1", "a", "10.0.0.0/24", "10.0.0.1");
+    created["metadata"]["annotations"] = forged["metadata"]["annotations"].clone();
+    let created = env.create(V1, &created).await;
+    assert!(!created.to_string().contains("eth0"), "{created}");
+    operator.manager.settled(LIMIT).await.unwrap();
+    let path = format!("{NETWORKS}/a");
+    let status = env.read(&path).await["status"].clone();
+    assert_eq!(status["conditions"][0]["reason"], "InSync");
+
+    env.merge(&format!("{V1}/a"), &forged).await;
+    assert_eq!(env.read(&path).await["status"], status);
+    // Without the annotation, too.
+    env.merge(&format!("{V1}/a"), &json!({"metadata": {"annotations": null}})).await;
+    assert_eq!(env.read(&path).await["status"], status);
+    operator.stop().await;
+    env.stop().await.unwrap();
 }
 
 fn start_operator(env: &TestEnv, webhook_listen: SocketAddr) -> Operator {
@@ -142,6 +169,9 @@ async fn a_webhook_decides_nothing_before_its_cache_is_complete() {
     env.stop().await.unwrap();
 }
 
+const RESERVED: &str =
+    "must not overlap unspecified, loopback, link-local, multicast or broadcast addresses";
+
 #[tokio::test]
 async fn the_crd_refuses_addresses_that_are_no_network() {
     let env = TestEnv::start().await;
@@ -161,6 +191,16 @@ async fn the_crd_refuses_addresses_that_are_no_network() {
         ("a", "10.0.0.0/33", "10.0.0.1", "must be a network in CIDR notation"),
         ("a", "10.0.0.7/24", "10.0.0.1", "must be a network in CIDR notation"),
         ("a", "10.0.0.0", "10.0.0.1", "must be a network in CIDR notation"),
+        ("a", "127.0.0.0/8", "127.0.0.1", RESERVED),
+        ("a", "128.0.0.0/1", "128.0.0.1", RESERVED),
+        ("a", "169.254.169.254/32", "169.254.169.254", RESERVED),
+        ("a", "224.0.0.0/4", "224.0.0.1", RESERVED),
+        ("a", "255.255.255.255/32", "255.255.255.255", RESERVED),
+        ("a", "0.0.0.0/0", "10.0.0.1", RESERVED),
+        ("a", "::/0", "fd00::1", RESERVED),
+        ("a", "::1/128", "::1", RESERVED),
+        ("a", "fe80::/64", "fe80::1", RESERVED),
+        ("a", "ff02::/16", "ff02::5", RESERVED),
         (&long, "10.0.0.0/24", "10.0.0.1", "at most 63 characters"),
     ] {
         for (path, version) in [(V1, "v1"), (NETWORKS, "v2")] {
@@ -170,6 +210,31 @@ async fn the_crd_refuses_addresses_that_are_no_network() {
         }
     }
     env.create(NETWORKS, &network("v2", "a", "fd00::/64", "fd00::1")).await;
+    env.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_network_that_is_older_than_the_rules_of_the_crd_can_be_deleted() {
+    let env = TestEnv::start().await;
+    let mut crd = decode(&manifests("https://localhost:9443")[0]);
+    crd["spec"]["conversion"] = json!({"strategy": "None"});
+    let mut older = crd.clone();
+    for version in older["spec"]["versions"].as_array_mut().unwrap() {
+        let spec = &mut version["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        spec["properties"]["cidr"]["x-kubernetes-validations"] = json!([]);
+    }
+    install(&env.kube(), &[older.to_string()]).await;
+    let mut loopback = network("v2", "a", "127.0.0.0/8", "127.0.0.1");
+    loopback["metadata"]["finalizers"] = json!([network_operator::controller::FINALIZER]);
+    env.create(NETWORKS, &loopback).await;
+    env.merge(CRD, &json!({"spec": crd["spec"]})).await;
+    let refused = network("v2", "b", "127.0.0.0/8", "127.0.0.1");
+    until("the rules hold", async || env.post(NETWORKS, &refused).await.0 == 422).await;
+
+    let path = format!("{NETWORKS}/a");
+    env.delete(&path).await;
+    env.merge(&path, &json!({"metadata": {"finalizers": null}})).await;
+    assert_eq!(env.get(&path).await.0, 404);
     env.stop().await.unwrap();
 }
 

@@ -1,180 +1,12 @@
-//! The requests to Keystone and Neutron, both played by a small server.
+//! The requests to Keystone and Neutron.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use serde_json::json;
 
-use bytes::Bytes;
-use http::{Method, Response, StatusCode, Uri};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use serde_json::{Value, json};
-use tokio::net::TcpListener;
-
+use crate::keystone_server::{Exchange, Sent, Servers, mark_of, network, network_of, subnet};
 use crate::world::{cluster, desired};
 use network_operator::backend::neutron::{Neutron, NeutronOptions};
-use network_operator::backend::{Backend, BackendError, Mark};
+use network_operator::backend::{Backend, BackendError, Ids};
 use runtime::Request;
-use runtime::keel::Tasks;
-
-/// What a server was sent, and what it responds.
-#[derive(Default)]
-struct Exchange {
-    logins: Vec<Value>,
-    /// The requests to Neutron.
-    requests: Vec<Sent>,
-    /// The tokens that were issued.
-    tokens: usize,
-    /// The number of the first token that is valid.
-    valid_from: usize,
-    /// Keystone refuses the credentials.
-    refuses_logins: bool,
-    /// The objects of Neutron.
-    networks: Vec<Value>,
-    subnets: Vec<Value>,
-    /// The largest page of a list.
-    max_page: Option<usize>,
-    /// The response of Neutron to every request, instead of lists.
-    body: Option<Bytes>,
-}
-
-struct Sent {
-    uri: String,
-    headers: BTreeMap<String, String>,
-}
-
-impl Exchange {
-    /// A page of a list, as Neutron responds it.
-    fn page(&self, uri: &Uri) -> Value {
-        let (plural, objects) = match uri.path().rsplit('/').next() {
-            Some("networks") => ("networks", &self.networks),
-            _ => ("subnets", &self.subnets),
-        };
-        let query = uri.query().unwrap_or_default();
-        let query: BTreeMap<_, _> = form_urlencoded::parse(query.as_bytes()).collect();
-        let limit: usize = query["limit"].parse().unwrap();
-        let limit = self.max_page.map_or(limit, |most| limit.min(most));
-        let marker = query.get("marker").map(AsRef::as_ref);
-        let is_asked_for = |object: &&Value| {
-            let has = |name: &str, text: &str| match &object[name] {
-                Value::Array(all) => all.iter().any(|one| one == text),
-                one => one == text,
-            };
-            let filters = ["tags", "description", "network_id"].into_iter();
-            filters
-                .filter_map(|name| Some((name, query.get(name)?)))
-                .all(|(name, value)| has(name, value))
-        };
-        let mut objects: Vec<_> = objects.iter().filter(is_asked_for).collect();
-        objects.sort_by_key(|object| object["id"].to_string());
-        objects.retain(|object| object["id"].as_str() > marker);
-        objects.truncate(limit);
-        let next = json!([{"rel": "next", "href": "http://x/"}]);
-        let links = if objects.len() == limit { next } else { json!([]) };
-        json!({plural: objects, format!("{plural}_links"): links})
-    }
-}
-
-struct Servers {
-    address: SocketAddr,
-    exchange: Arc<Mutex<Exchange>>,
-    _tasks: Tasks,
-}
-
-impl Servers {
-    async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let exchange = Arc::<Mutex<Exchange>>::default();
-        let tasks = Tasks::new();
-        let (shared, connections) = (Arc::clone(&exchange), tasks.clone());
-        tasks.spawn("server", async move {
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                let shared = Arc::clone(&shared);
-                let service =
-                    service_fn(move |request| respond(request, address, Arc::clone(&shared)));
-                let serving = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-                connections.spawn("connection", async move { drop(serving.await) });
-            }
-        });
-        Self { address, exchange, _tasks: tasks }
-    }
-
-    fn options(&self) -> NeutronOptions {
-        let os_auth_url = Some(format!("http://{}/identity/v3", self.address).parse().unwrap());
-        NeutronOptions { os_auth_url, ..NeutronOptions::default() }
-    }
-
-    fn application_credential(&self) -> NeutronOptions {
-        NeutronOptions {
-            os_application_credential_id: Some("id".to_owned()),
-            os_application_credential_secret: Some("secret".to_owned().into()),
-            os_region_name: Some("two".to_owned()),
-            ..self.options()
-        }
-    }
-}
-
-async fn respond(
-    request: http::Request<Incoming>,
-    address: SocketAddr,
-    exchange: Arc<Mutex<Exchange>>,
-) -> Result<Response<Full<Bytes>>, hyper::Error> {
-    let (parts, body) = request.into_parts();
-    let body = body.collect().await?.to_bytes();
-    let mut exchange = exchange.lock().unwrap();
-    if parts.uri.path() == "/identity/v3/auth/tokens" {
-        if exchange.refuses_logins {
-            let why = "The request you have made requires authentication.";
-            let why = json!({"error": {"code": 401, "message": why, "title": "Unauthorized"}});
-            let response = Response::builder().status(StatusCode::UNAUTHORIZED);
-            return Ok(response.body(Full::from(why.to_string())).unwrap());
-        }
-        exchange.logins.push(serde_json::from_slice(&body).unwrap());
-        exchange.tokens += 1;
-        let endpoint = |interface: &str, region: &str, url: String| {
-            let id = "x";
-            json!({"interface": interface, "region": region, "url": url, "id": id})
-        };
-        let token = json!({"token": {"expires_at": "2026-01-01T00:00:00Z", "catalog": [
-            {"type": "compute", "endpoints": [endpoint("public", "one", "http://x/".into())]},
-            {"type": "network", "endpoints": [
-                endpoint("admin", "two", "http://x/".into()),
-                endpoint("public", "one", "http://x/".into()),
-                endpoint("public", "two", format!("http://{address}/networking/")),
-            ]},
-        ]}});
-        let response = Response::builder().status(StatusCode::CREATED);
-        let response = response.header("x-subject-token", format!("token-{}", exchange.tokens));
-        return Ok(response.body(Full::from(token.to_string())).unwrap());
-    }
-    if !parts.uri.path().starts_with("/networking/v2.0/") {
-        let response = Response::builder().status(StatusCode::NOT_FOUND);
-        return Ok(response.body(Full::from("no such page")).unwrap());
-    }
-    let text = |value: &http::HeaderValue| value.to_str().unwrap().to_owned();
-    let headers = parts.headers.iter().map(|(name, value)| (name.to_string(), text(value)));
-    let headers: BTreeMap<_, _> = headers.collect();
-    let token = headers.get("x-auth-token").and_then(|token| token.strip_prefix("token-"));
-    let token = token.and_then(|number| number.parse::<usize>().ok());
-    exchange.requests.push(Sent { uri: parts.uri.to_string(), headers });
-    let is_valid = token.is_some_and(|number| number >= exchange.valid_from);
-    if !is_valid {
-        let response = Response::builder().status(StatusCode::UNAUTHORIZED);
-        return Ok(response.body(Full::default()).unwrap());
-    }
-    let body = match exchange.body.clone() {
-        Some(body) => body,
-        None if parts.method == Method::GET => exchange.page(&parts.uri).to_string().into(),
-        // A change is accepted and not made.
-        None => "{}".into(),
-    };
-    Ok(Response::new(Full::new(body)))
-}
 
 #[tokio::test]
 async fn a_password_is_exchanged_for_a_token_which_is_renewed() {
@@ -280,7 +112,7 @@ async fn responses_that_are_too_large_or_not_those_that_were_asked_for_do_no_har
     let neutron = Neutron::new(&options).unwrap();
     let plan = async |body: Vec<u8>, desired| {
         servers.exchange.lock().unwrap().body = Some(body.into());
-        neutron.plan(&mark_of("a"), desired).await
+        neutron.plan(&mark_of("a"), desired, &Ids::new()).await
     };
     let too_large = plan(vec![b' '; 5 << 20], None).await.unwrap_err().to_string();
     assert!(too_large.contains("length limit exceeded"), "{too_large}");
@@ -289,7 +121,7 @@ async fn responses_that_are_too_large_or_not_those_that_were_asked_for_do_no_har
     let path = json!({"networks": [{"id": "../../x", "revision_number": 1}]}).to_string();
     assert!(plan(path.into_bytes(), None).await.is_err());
     // A server that ignores the filter.
-    let network = json!({"id": "x", "revision_number": 1, "description": "of somebody else"});
+    let network = json!({"id": "x", "project_id": "ours", "revision_number": 1, "description": "of somebody else"});
     let others = json!({"networks": [network], "subnets": []}).to_string();
     assert!(plan(others.clone().into_bytes(), None).await.unwrap().changes.is_empty());
     let wanted = desired("10.0.0.0/24", "10.0.0.1");
@@ -355,6 +187,22 @@ async fn a_list_is_read_page_by_page() {
 }
 
 #[tokio::test]
+async fn a_list_without_end_is_given_up() {
+    let servers = Servers::start().await;
+    let neutron = Neutron::new(&servers.application_credential()).unwrap();
+    let padding = "x".repeat(8000);
+    servers.exchange.lock().unwrap().endless_padding = Some(padding);
+    let error = neutron.keys(&cluster()).await.unwrap_err().to_string();
+    assert_eq!(error, "unavailable: Neutron sends more than 64 MiB in its list of networks");
+    let pages = servers.exchange.lock().unwrap().requests.len();
+    assert!((10..40).contains(&pages), "{pages}");
+
+    servers.exchange.lock().unwrap().endless_padding = Some(String::new());
+    let error = neutron.keys(&cluster()).await.unwrap_err().to_string();
+    assert_eq!(error, "unavailable: Neutron lists more than 50000 networks");
+}
+
+#[tokio::test]
 async fn a_network_that_was_listed_as_desired_costs_no_request() {
     let servers = Servers::start().await;
     let neutron = Neutron::new(&servers.application_credential()).unwrap();
@@ -365,7 +213,7 @@ async fn a_network_that_was_listed_as_desired_costs_no_request() {
     // The number of requests of a plan, and of its changes.
     let plan = async |name: &str| {
         servers.exchange.lock().unwrap().requests.clear();
-        let plan = neutron.plan(&mark_of(name), Some(&wanted)).await.unwrap();
+        let plan = neutron.plan(&mark_of(name), Some(&wanted), &Ids::new()).await.unwrap();
         (servers.exchange.lock().unwrap().requests.len(), plan.changes)
     };
     neutron.keys(&cluster()).await.unwrap();
@@ -390,33 +238,6 @@ async fn a_network_that_was_listed_as_desired_costs_no_request() {
     // A deletion is never planned with a list.
     neutron.keys(&cluster()).await.unwrap();
     servers.exchange.lock().unwrap().requests.clear();
-    assert_eq!(neutron.plan(&mark_of("a"), None).await.unwrap().changes.len(), 1);
+    assert_eq!(neutron.plan(&mark_of("a"), None, &Ids::new()).await.unwrap().changes.len(), 1);
     assert_eq!(servers.exchange.lock().unwrap().requests.len(), 3);
-}
-
-fn mark_of(name: &str) -> Mark {
-    Mark::new(&cluster(), &Request::new("default", name)).unwrap()
-}
-
-/// A network of the operator, as Neutron sends it.
-fn network(id: &str, name: &str) -> Value {
-    let mark = mark_of(name);
-    json!({
-        "id": id, "revision_number": 1, "name": format!("default/{name}"),
-        "description": mark.as_str(), "tags": [mark.as_str()], "admin_state_up": true,
-    })
-}
-
-/// Its subnet.
-fn subnet(name: &str) -> Value {
-    let mark = mark_of(name);
-    json!({
-        "id": format!("s-{name}"), "network_id": name, "revision_number": 1,
-        "name": format!("default/{name}"), "description": mark.as_str(), "tags": [mark.as_str()],
-        "cidr": "10.0.0.0/24", "gateway_ip": "10.0.0.1",
-    })
-}
-
-fn network_of(id: &str) -> Value {
-    json!({"id": id, "revision_number": 1})
 }

@@ -15,7 +15,9 @@ mod walk;
 mod skipped;
 mod neutron_server;
 mod neutron;
+mod keystone_server;
 mod keystone;
+mod projects;
 mod program;
 #[cfg(target_os = "linux")]
 mod linux;

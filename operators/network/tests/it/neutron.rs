@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use crate::installation::LIMIT;
 use crate::neutron_server::NeutronServer;
 use crate::walk::{declared, walk};
-use crate::world::{World, cluster, desired, mark, until};
-use network_operator::backend::{Backend, BackendError, Desired, Mark};
+use crate::world::{RESYNC, World, cluster, desired, mark, until};
+use network_operator::backend::{Backend, BackendError, Desired, Ids, Mark};
 use runtime::Request;
 use testenv::TestEnv;
 
@@ -112,19 +112,55 @@ async fn restart<B: Backend>(world: &mut World<B>) {
 }
 
 #[tokio::test]
+async fn what_is_declared_while_neutron_is_stopped_is_made_when_it_is_back() {
+    let Some(mut server) = NeutronServer::start("Neutron stopped and back") else { return };
+    server.create_foreign("default/n1", FOREIGN, "10.1.0.0/24").await;
+    server.create_foreign("n1", "", "10.1.1.0/24").await;
+    let mut world = World::new(server.backend()).await;
+    world.start_operator();
+    for (name, cidr, gateway) in
+        [("changed", "10.0.0.0/24", "10.0.0.1"), ("deleted", "10.0.1.0/24", "10.0.1.1")]
+    {
+        world.create(name, cidr, gateway).await;
+    }
+    world.settle().await;
+
+    server.stop();
+    let changed = json!({"cidr": "10.0.2.0/24", "gateway": "10.0.2.1"});
+    world.change("changed", &changed).await;
+    world.create("created", "10.0.3.0/24", "10.0.3.1").await;
+    world.delete("deleted").await;
+    for name in ["changed", "created"] {
+        world.wait_until_ready_is(name, "False BackendUnavailable").await;
+    }
+    world.wait_for_event("deleted", "Failed", "Connection refused").await;
+    assert!(world.networks().get_opt("deleted").await.unwrap().is_some());
+
+    server.start_again();
+    world.env.advance(RESYNC);
+    world.settle().await;
+    for name in ["changed", "created"] {
+        assert_eq!(world.ready(name).await, "True InSync");
+    }
+    assert!(world.networks().get_opt("deleted").await.unwrap().is_none());
+    assert_eq!(found(&server).await, sorted(declared(&world).await));
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_change_between_plan_and_act_is_not_overwritten() {
     let Some(server) = NeutronServer::start("revisions in Neutron") else { return };
     let backend = server.backend();
     let mark = Mark::new(&cluster(), &Request::new("default", "a")).unwrap();
     let wanted = desired("10.0.0.0/24", "10.0.0.1");
     for _ in 0..3 {
-        for change in backend.plan(&mark, Some(&wanted)).await.unwrap().changes {
+        for change in backend.plan(&mark, Some(&wanted), &Ids::new()).await.unwrap().changes {
             backend.make(&mark, &change).await.unwrap();
         }
     }
-    assert!(backend.plan(&mark, Some(&wanted)).await.unwrap().changes.is_empty());
+    assert!(backend.plan(&mark, Some(&wanted), &Ids::new()).await.unwrap().changes.is_empty());
 
-    let deletion = backend.plan(&mark, None).await.unwrap().changes;
+    let deletion = backend.plan(&mark, None, &Ids::new()).await.unwrap().changes;
     assert_eq!(deletion.len(), 1);
     let network = server.list("networks").await[0]["id"].as_str().unwrap().to_owned();
     let renamed = json!({"network": {"name": "somebody else has a use for it"}});
@@ -137,7 +173,7 @@ async fn a_change_between_plan_and_act_is_not_overwritten() {
     let cut_off = json!({"network": {"name": "default/a", "description": mark.as_str()}});
     server.send(Method::POST, "networks", &cut_off).await;
     for _ in 0..3 {
-        for change in backend.plan(&mark, Some(&wanted)).await.unwrap().changes {
+        for change in backend.plan(&mark, Some(&wanted), &Ids::new()).await.unwrap().changes {
             backend.make(&mark, &change).await.unwrap();
         }
     }
@@ -148,11 +184,11 @@ async fn a_change_between_plan_and_act_is_not_overwritten() {
 /// Makes changes until there is nothing left to change.
 async fn converge(backend: &impl Backend, mark: &Mark, desired: Option<&Desired>) {
     for _ in 0..5 {
-        for change in backend.plan(mark, desired).await.unwrap().changes {
+        for change in backend.plan(mark, desired, &Ids::new()).await.unwrap().changes {
             backend.make(mark, &change).await.unwrap();
         }
     }
-    assert!(backend.plan(mark, desired).await.unwrap().changes.is_empty());
+    assert!(backend.plan(mark, desired, &Ids::new()).await.unwrap().changes.is_empty());
 }
 
 #[tokio::test]
@@ -169,7 +205,7 @@ async fn an_update_of_an_older_revision_is_a_conflict_and_changes_nothing() {
         let path = format!("{kind}s/{}", path.as_str().unwrap());
         server.send(Method::PUT, &path, &json!({kind: theirs})).await;
         let wanted = if kind == "subnet" { desired("10.0.0.0/24", "10.0.0.9") } else { wanted };
-        let changes = backend.plan(&mark, Some(&wanted)).await.unwrap().changes;
+        let changes = backend.plan(&mark, Some(&wanted), &Ids::new()).await.unwrap().changes;
         server.send(Method::PUT, &path, &json!({kind: {"description": "of them"}})).await;
         let before = server.list(&format!("{kind}s")).await;
         let refused = backend.make(&mark, &changes[0]).await;

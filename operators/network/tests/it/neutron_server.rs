@@ -1,7 +1,7 @@
 //! [`NeutronServer`]: a real Neutron on loopback, without Keystone, which ends with the test.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use bytes::Bytes;
@@ -20,10 +20,11 @@ const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/neutron/serve.
 
 /// See the [module documentation](self).
 pub(crate) struct NeutronServer {
+    python: PathBuf,
     process: Child,
-    url: String,
+    port: String,
     client: Client<HttpConnector, Full<Bytes>>,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl NeutronServer {
@@ -43,35 +44,36 @@ impl NeutronServer {
             return None;
         };
         let directory = tempfile::tempdir().unwrap();
-        let mut process = Command::new(python)
-            .arg(PROGRAM)
-            .env("NEUTRON_TEST_DIR", directory.path())
-            .envs(variables.iter().copied())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let port = lines.find_map(|line| Some(line.strip_prefix("listening on ")?.to_owned()));
-        let port = port.expect("Neutron listens");
-        Some(Self {
-            process,
-            url: format!("http://127.0.0.1:{port}"),
-            client: Client::builder(TokioExecutor::new()).build_http(),
-            _directory: directory,
-        })
+        let (process, port) = serve(&python, directory.path(), variables);
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        Some(Self { python, process, port, client, directory })
+    }
+
+    /// Ends the process; its database stays.
+    pub(crate) fn stop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    /// Starts it again after a [`stop`](Self::stop), on the same port and database.
+    pub(crate) fn start_again(&mut self) {
+        let variables = [("NEUTRON_TEST_PORT", self.port.as_str())];
+        (self.process, _) = serve(&self.python, self.directory.path(), &variables);
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
     }
 
     /// A backend with this server.
     pub(crate) fn backend(&self) -> Neutron {
-        let neutron_url = Some(self.url.parse().unwrap());
+        let neutron_url = Some(self.url().parse().unwrap());
         Neutron::new(&NeutronOptions { neutron_url, ..NeutronOptions::default() }).unwrap()
     }
 
     /// Sends a request of somebody else, which must be accepted.
     pub(crate) async fn send(&self, method: Method, path: &str, body: &Value) -> Value {
-        let uri = format!("{}/v2.0/{path}", self.url);
+        let uri = format!("{}/v2.0/{path}", self.url());
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let request = Request::builder().method(method).uri(uri).body(Full::from(body)).unwrap();
         let response = self.client.request(request).await.unwrap();
@@ -101,7 +103,22 @@ impl NeutronServer {
 
 impl Drop for NeutronServer {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.stop();
     }
+}
+
+/// Starts the program, and returns it with its port when it serves requests.
+fn serve(python: &Path, directory: &Path, variables: &[(&str, &str)]) -> (Child, String) {
+    let mut process = Command::new(python)
+        .arg(PROGRAM)
+        .env("NEUTRON_TEST_DIR", directory)
+        .envs(variables.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let port = lines.find_map(|line| Some(line.strip_prefix("listening on ")?.to_owned()));
+    (process, port.expect("Neutron listens"))
 }

@@ -142,6 +142,43 @@ async fn what_a_backend_in_memory_lost_with_its_process_is_no_drift() {
 }
 
 #[tokio::test]
+async fn networks_that_take_long_delay_none_of_another_namespace_and_say_so() {
+    let mut world = World::new(DryRun::default()).await;
+    world.env.create("/api/v1/namespaces", &json!({"metadata": {"name": "b"}})).await;
+    world.backend.set_slow(Some("default"));
+    world.start_operator();
+    for number in 0..4 {
+        let gateway = format!("10.0.{number}.1");
+        world.create(&format!("a{number}"), &format!("10.0.{number}.0/24"), &gateway).await;
+    }
+    let path = NETWORKS.replace("default", "b");
+    let network = json!({
+        "apiVersion": "samplecrd.k8s.io/v2", "kind": "Network", "metadata": {"name": "b"},
+        "spec": {"cidr": "10.1.0.0/24", "gateway": "10.1.0.1"},
+    });
+    world.env.create(&path, &network).await;
+    let is_ready =
+        |network: &machinery::Value| network["status"]["conditions"][0]["reason"] == "InSync";
+    world.env.until(&format!("{path}/b"), |_, network| is_ready(network)).await;
+
+    let slow = async || {
+        world.env.advance(std::time::Duration::from_secs(10));
+        for number in 0..4 {
+            if world.ready(&format!("a{number}")).await == "False BackendSlow" {
+                return true;
+            }
+        }
+        false
+    };
+    until("one is reported", slow).await;
+    world.backend.set_slow(None);
+    for number in 0..4 {
+        world.wait_until_ready_is(&format!("a{number}"), "True InSync").await;
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn changes_before_a_failure_are_recorded() {
     let mut world = World::new(DryRun::default()).await;
     // The plan and its change succeed, and the next plan fails.

@@ -42,7 +42,7 @@ impl<B: Backend> World<B> {
     pub(crate) async fn with(builder: TestEnvBuilder, backend: B) -> Self {
         let env = builder.config(strict).start().await;
         let mut documents = manifests("https://localhost:9443");
-        documents.retain(|document| !document.contains("kind: ValidatingWebhookConfiguration"));
+        documents.retain(|document| !document.contains("WebhookConfiguration\n"));
         let mut crd = decode(&documents[0]);
         crd["spec"]["conversion"] = json!({"strategy": "None"});
         documents[0] = crd.to_string();

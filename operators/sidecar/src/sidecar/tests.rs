@@ -136,3 +136,18 @@ fn a_quantity_may_be_a_number() {
     let sidecar = Sidecar::parse(config).unwrap();
     assert_eq!(sidecar.containers()[0]["resources"]["limits"]["cpu"], "1");
 }
+
+#[test]
+fn the_number_of_containers_and_volumes_is_limited() {
+    let list = |count: usize, fields: &str| {
+        let elements = (0..count).map(|number| format!("{{name: e{number}{fields}}}"));
+        elements.collect::<Vec<_>>().join(", ")
+    };
+    let config = |containers, volumes| {
+        let containers = list(containers, ", image: a");
+        format!("containers: [{containers}]\nvolumes: [{}]", list(volumes, ""))
+    };
+    assert!(Sidecar::parse(&config(32, 32)).is_ok());
+    refused(&config(33, 0), "containers: 33 are more than 32");
+    refused(&config(1, 33), "volumes: 33 are more than 32");
+}

@@ -14,6 +14,7 @@ in_each_mode! {
     a_changed_configuration_is_used_for_new_pods
     a_broken_configuration_makes_an_event_and_blocks_no_other_pod
     a_missing_config_map_makes_an_event_and_blocks_no_other_pod
+    a_sidecar_with_rights_of_its_own_is_refused_unless_an_option_allows_it
 }
 
 async fn a_changed_configuration_is_used_for_new_pods(mode: Mode) {
@@ -81,6 +82,47 @@ async fn a_missing_config_map_makes_an_event_and_blocks_no_other_pod(mode: Mode)
     } else {
         check_annotated(&world, why).await;
     }
+    world.stop().await;
+}
+
+async fn a_sidecar_with_rights_of_its_own_is_refused_unless_an_option_allows_it(mode: Mode) {
+    let mut world = World::start(mode).await;
+    let secrets = "containers: [{name: proxy, image: x, envFrom: [{secretRef: {name: db}}]}]";
+    world.configure(secrets).await;
+    let why = "the ConfigMap default/envoy-initializer has containers[0].envFrom.secretRef: the \
+        values of a Secret, which needs the option --allow-privileges";
+    event(&world, "InvalidConfig", why).await;
+    check_annotated(&world, why).await;
+
+    world.stop_operator().await;
+    world.options.allow_privileges = true;
+    world.start_operator().await;
+    let created = world.admin.create(PODS, &annotated("allowed")).await.unwrap();
+    assert_eq!(names(&created, "containers"), ["web", "proxy"]);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_policy_that_cannot_be_written_makes_a_warning_and_is_not_reported_as_accepted() {
+    let world = World::start(Mode::Policy).await;
+    let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/sidecar-operator";
+    let mut rules = world.admin.get(role).await.unwrap()["rules"].clone();
+    rules[0]["verbs"] = json!(["list", "watch"]);
+    world.admin.merge(role, &json!({"rules": rules})).await;
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"group": "admissionregistration.k8s.io", "verb": "patch",
+            "resource": "mutatingadmissionpolicies", "name": "envoy-sidecar"}}});
+    let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let operator = world.service_account();
+    while operator.create(reviews, &review).await.unwrap()["status"]["allowed"] == true {
+        tokio::task::yield_now().await;
+    }
+    let config = json!({"data": {"config": "containers: [{name: unwritten, image: x}]"}});
+    world.admin.merge(&format!("{CONFIG_MAPS}/envoy-initializer"), &config).await;
+    event(&world, "PolicyFailed", "new pods get the sidecar of the last policy").await;
+    let events = world.admin.get(EVENTS).await.unwrap().to_string();
+    assert!(!events.contains("containers: unwritten"), "{events}");
+    drop(operator);
     world.stop().await;
 }
 

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::remote::TokenSender;
 use super::{User, common_audiences};
-use crate::auth::answer_cache::{AnswerCache, Begin};
+use crate::auth::answer_cache::{AnswerCache, Begin, texts_size};
 use crate::outbound::review_client::{ReviewClient, ReviewVersion};
 use crate::outbound::webhook_endpoint::WebhookEndpoint;
 use keel::{Clock, Entropy, LogLimit, Tasks};
@@ -64,7 +64,7 @@ impl TokenWebhook {
         tasks: &Tasks,
     ) -> Self {
         let TokenWebhookSettings { endpoint, version, cache_ttl } = settings;
-        let cache = Arc::new(AnswerCache::new(clock, entropy));
+        let cache = Arc::new(AnswerCache::new(clock, entropy, answer_size));
         let client = ReviewClient::new(endpoint, TIMEOUT, entropy);
         let caller = Arc::new(Caller { client, version, log: LogLimit::new(clock) });
         Self { caller, cache, cache_ttl, tasks: tasks.clone() }
@@ -100,6 +100,21 @@ impl TokenWebhook {
         };
         let answer = pending.wait_for(Option::is_some).await.ok().and_then(|it| it.clone());
         answer.unwrap_or_else(|| Err("the review of the token did not end".to_owned()))
+    }
+}
+
+/// The size in bytes of what an answer has allocated.
+fn answer_size(answer: &Answer) -> usize {
+    match answer {
+        Ok(Some((user, audiences))) => {
+            let extra = user.extra.iter().map(|(key, values)| {
+                size_of::<(String, Vec<String>)>() + key.len() + texts_size(values)
+            });
+            let names = user.name.len() + user.uid.len();
+            names + texts_size(&user.groups) + texts_size(audiences) + extra.sum::<usize>()
+        }
+        Ok(None) => 0,
+        Err(error) => error.len(),
     }
 }
 
@@ -161,4 +176,22 @@ fn read(body: &[u8], own: &[String], requested: &[String]) -> Answer {
 fn texts(list: &Value) -> Vec<String> {
     let items = list.as_array().into_iter().flatten();
     items.filter_map(Value::as_str).map(ToOwned::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_an_answer_includes_texts_without_characters() {
+        let many = vec![String::new(); 1000];
+        let size = |user: User| answer_size(&Ok(Some((user, Vec::new()))));
+        let groups = User { groups: many.clone(), ..User::default() };
+        let extra = [("k".to_owned(), many.clone())].into();
+        let extra = User { extra, ..User::default() };
+        assert!(size(groups) >= 24_000 && size(extra) >= 24_000);
+        assert!(answer_size(&Ok(Some((User::default(), many)))) >= 24_000);
+        let name = User { name: "x".repeat(1000), uid: "y".repeat(1000), ..User::default() };
+        assert_eq!(size(name), 2000);
+    }
 }

@@ -109,7 +109,7 @@ impl WebhookAuthorizer {
         Self {
             caller: Arc::new(caller),
             match_conditions: settings.match_conditions,
-            cache: Arc::new(AnswerCache::new(clock, entropy)),
+            cache: Arc::new(AnswerCache::new(clock, entropy, answer_size)),
             tasks: tasks.clone(),
         }
     }
@@ -228,6 +228,14 @@ impl Caller {
             (Err(error), FailurePolicy::NoOpinion) => Decision::failed(error),
             (Err(error), FailurePolicy::Deny) => Decision::failed_and_denied(error),
         }
+    }
+}
+
+/// The size in bytes of what an answer has allocated.
+fn answer_size(answer: &Answer) -> usize {
+    match answer {
+        Ok(status) => status.size(),
+        Err(error) => error.len(),
     }
 }
 

@@ -158,20 +158,25 @@ impl Entry {
     }
 
     fn lookup(&self, field: &Selectable) -> String {
+        let found = self.text_at(field.path.iter().map(String::as_str));
+        let found = match field.fallback {
+            Some(other) => found.filter(|it| !it.is_empty()).or_else(|| self.text_at([other])),
+            None => found,
+        };
+        found.unwrap_or_else(|| field.absent.to_owned())
+    }
+
+    /// The value of a field as text, unless it is absent or null.
+    fn text_at<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> Option<String> {
         let mut raw: &[u8] = &self.bytes;
-        for key in &field.path {
-            let Ok(map) = serde_json::from_slice::<HashMap<String, &RawValue>>(raw) else {
-                return field.absent.to_owned();
-            };
-            match map.get(key) {
-                Some(value) => raw = value.get().as_bytes(),
-                None => return field.absent.to_owned(),
-            }
+        for key in path {
+            let map: HashMap<String, &RawValue> = serde_json::from_slice(raw).ok()?;
+            raw = map.get(key)?.get().as_bytes();
         }
-        match serde_json::from_slice(raw) {
-            Ok(Value::String(text)) => text,
-            Ok(Value::Null) | Err(_) => field.absent.to_owned(),
-            Ok(other) => other.to_string(),
+        match serde_json::from_slice(raw).ok()? {
+            Value::Null => None,
+            Value::String(text) => Some(text),
+            other => Some(other.to_string()),
         }
     }
 
@@ -398,6 +403,7 @@ mod tests {
         let field = |path: &[&str]| Selectable {
             label: path.join("."),
             path: path.iter().map(|it| (*it).to_owned()).collect(),
+            fallback: None,
             absent: "none",
         };
         let fields: Arc<[Selectable]> =
@@ -406,5 +412,17 @@ mod tests {
         assert_eq!(entry.field(&fields, 1), "n1");
         assert_eq!(entry.field(&fields, 2), "none");
         assert_eq!(entry.object().get(&["spec", "n"]), Some(&json!(3)));
+    }
+
+    #[test]
+    fn a_selectable_field_that_is_empty_has_the_value_of_its_fallback() {
+        let value = |spec: &str| {
+            let object = format!(r#"{{"metadata":{{"name":"a"}},"spec":{spec},"other":"b"}}"#);
+            let path = vec!["spec".to_owned(), "x".to_owned()];
+            let field =
+                Selectable { label: "x".to_owned(), path, fallback: Some("other"), absent: "" };
+            entry(object.as_bytes()).field(&[field].into(), 0).into_owned()
+        };
+        assert_eq!([r#"{"x":"a"}"#, r#"{"x":""}"#, "{}"].map(value), ["a", "b", "b"]);
     }
 }

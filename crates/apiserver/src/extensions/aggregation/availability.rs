@@ -66,6 +66,9 @@ impl AggregationController {
                     format!("endpoints for service/{name} in {namespace:?} have no addresses");
                 return unavailable("MissingEndpoints", message);
             }
+            Err(error @ ServiceError::Simulated(_)) => {
+                return unavailable("MissingEndpoints", error.to_string());
+            }
             Ok(_) => {}
         }
         let response =

@@ -3,15 +3,18 @@
 use std::fs;
 use std::time::Duration;
 
+use http::HeaderName;
 use rcgen::{CertificateParams, KeyPair};
 
 use super::{
     INTERVAL, TestAuthority, builder, client_params, connect, connect_as, eventually, user, write,
 };
 use apiserver::auth::authentication::client_authorities::ClientAuthorities;
+use apiserver::auth::authentication::request_header::RequestHeaderSettings;
 use apiserver::certificates::authority_files::AuthorityFiles;
-use apiserver::certificates::tls_settings::{KeyPairFiles, ServingSource};
+use apiserver::certificates::tls_settings::{KeyPairFiles, NamedCertificate, ServingSource};
 use keel::Clock;
+use testenv::TestEnv;
 use tls::{Certified, Trust};
 
 #[tokio::test]
@@ -76,6 +79,108 @@ async fn authorities_of_clients_are_read_again_also_for_open_connections() {
     })
     .await;
     drop((of_alice, of_admin));
+    plane.stop().await.unwrap();
+}
+
+/// The number of files whose previous content is in effect, in the metrics.
+async fn unusable_files(plane: &TestEnv) -> u32 {
+    let metrics = plane.get_as("/metrics", "*/*").await;
+    let metrics = String::from_utf8(metrics.bytes.to_vec()).unwrap();
+    let count = |it: &str| it.strip_prefix("apiserver_unusable_certificate_files ")?.parse().ok();
+    metrics.lines().find_map(count).unwrap()
+}
+
+#[tokio::test]
+async fn an_authority_is_no_longer_trusted_while_other_files_cannot_be_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let clients = path.join("clients.crt");
+    let (first, second) = (TestAuthority::new("first"), TestAuthority::new("second"));
+    fs::write(&clients, &first.certificate).unwrap();
+    let served = first.serving(&["a.example"]);
+    write(path, "a", &served);
+    let files = KeyPairFiles { certificate: path.join("a.crt"), key: path.join("a.key") };
+    let named = NamedCertificate { files, names: Vec::new() };
+    let authorities = ClientAuthorities::read(&clients).unwrap();
+    let plane = builder().data_dir(&path.join("data")).config(|config| {
+        config.client_authorities = authorities;
+        config.tls.named = vec![named];
+    });
+    let plane = plane.start().await;
+    let old_admin = plane.server().admin().unwrap();
+    let [alice, bob] = [(&first, "alice"), (&second, "bob")]
+        .map(|(authority, name)| authority.sign(&client_params(name)));
+
+    fs::remove_file(&clients).unwrap();
+    fs::write(path.join("a.crt"), "").unwrap();
+    eventually(&plane, "two files that cannot be used", async || unusable_files(&plane).await == 2)
+        .await;
+    let pki = path.join("data/pki");
+    AuthorityFiles::new(&pki).rotate(Clock::system().now()).unwrap();
+    AuthorityFiles::new(&pki).distrust_predecessors(Clock::system().now()).unwrap();
+    eventually(&plane, "the old authority is no longer trusted", async || {
+        user(&plane, Some(&old_admin)).await == Some(Err(401))
+    })
+    .await;
+    let new_admin = plane.server().admin().unwrap();
+    assert_eq!(user(&plane, Some(&new_admin)).await, Some(Ok("sampan-admin".to_owned())));
+    assert_eq!(user(&plane, Some(&alice)).await, Some(Ok("alice".to_owned())), "the last content");
+    let trust = Trust::CaBundle(first.certificate.as_str().into());
+    let connection = connect_as(&plane, "a.example", &trust, None).await.unwrap();
+    assert!(connection.presents(&served));
+
+    // The one that is read again counts, while the other one is still damaged.
+    fs::write(&clients, &second.certificate).unwrap();
+    eventually(&plane, "the second authority", async || {
+        user(&plane, Some(&bob)).await == Some(Ok("bob".to_owned()))
+    })
+    .await;
+    assert_eq!(user(&plane, Some(&alice)).await, Some(Err(401)));
+    assert_eq!(unusable_files(&plane).await, 1);
+    drop(connection);
+    plane.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_authority_is_no_longer_trusted_while_users_would_become_proxies() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let (users, proxies) = (TestAuthority::new("users"), TestAuthority::new("proxies"));
+    let [users_file, proxies_file] = ["users", "proxies"].map(|it| path.join(it));
+    fs::write(&users_file, &users.certificate).unwrap();
+    fs::write(&proxies_file, &proxies.certificate).unwrap();
+    let settings = RequestHeaderSettings {
+        authorities: ClientAuthorities::read(&proxies_file).unwrap(),
+        allowed_names: Vec::new(),
+        username_headers: vec![HeaderName::from_static("x-remote-user")],
+        uid_headers: Vec::new(),
+        group_headers: Vec::new(),
+        extra_prefixes: Vec::new(),
+    };
+    let authorities = ClientAuthorities::read(&users_file).unwrap();
+    let plane = builder().data_dir(&path.join("data")).config(|config| {
+        config.client_authorities = authorities;
+        config.request_header = Some(settings.into());
+    });
+    let plane = plane.start().await;
+    let old_admin = plane.server().admin().unwrap();
+    let alice = users.sign(&client_params("alice"));
+    let named = async || {
+        let mut connection = connect(&plane, Some(&alice)).await.unwrap();
+        connection.user_with(&[("x-remote-user", "mallory")]).await
+    };
+    assert_eq!(named().await, Some(Ok("alice".to_owned())));
+
+    fs::write(&proxies_file, &users.certificate).unwrap();
+    eventually(&plane, "the overlap", async || unusable_files(&plane).await == 1).await;
+    let pki = path.join("data/pki");
+    AuthorityFiles::new(&pki).rotate(Clock::system().now()).unwrap();
+    AuthorityFiles::new(&pki).distrust_predecessors(Clock::system().now()).unwrap();
+    eventually(&plane, "the old authority is no longer trusted", async || {
+        user(&plane, Some(&old_admin)).await == Some(Err(401))
+    })
+    .await;
+    assert_eq!(named().await, Some(Ok("alice".to_owned())), "she is no proxy");
     plane.stop().await.unwrap();
 }
 

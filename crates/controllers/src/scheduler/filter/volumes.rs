@@ -1,25 +1,22 @@
 //! The filters `VolumeRestrictions`, `VolumeBinding` and `VolumeZone`: the claims of a pod must exist and
 //! be bound to volumes that the node can reach, or can be bound when the node is chosen.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::waiting_claims::{ClaimOfClass, WaitingClaims, class_of};
 use crate::scheduler::cluster_cache::ClusterCache;
 use crate::scheduler::listers::{ClaimView, Listers, StorageClassView, VolumeView};
 use crate::scheduler::node_info::{NodeInfo, NodeObject};
 use crate::scheduler::pod_info::{ClaimUse, PodInfo};
 use crate::scheduler::rejection::{Plugin, Rejection};
-use crate::scheduler::resources::ResourceList;
 use machinery::node_matching::NodeLabels;
-use machinery::quantity::Quantity;
 use runtime::ObjectKey;
 
 /// The node for which a volume is to be provisioned.
 pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// The binding of a claim to its volume is complete.
 pub(crate) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-/// The provisioner of classes whose volumes are created by hand.
-const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 /// The labels of volumes and nodes that name zones and regions, and the present label of each.
 const TOPOLOGY_LABELS: [(&str, &str); 4] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
@@ -83,22 +80,23 @@ impl VolumePlan {
 /// What the filters compute once per decision.
 #[derive(Debug, Clone)]
 pub(crate) struct VolumeState {
+    claims: Arc<ClaimState>,
+    /// The number of other pods that use its exclusive claims.
+    exclusive_users: i64,
+}
+
+/// What the filters know of the claims of a pod.
+#[derive(Debug, Default)]
+struct ClaimState {
+    namespace: String,
     bound: Vec<Arc<VolumeView>>,
     /// Whether a claim is bound to a volume that does not exist.
     is_volume_missing: bool,
-    /// Claims that are bound when the node is chosen, with the classes.
-    unbound: Vec<(Arc<ClaimView>, Arc<StorageClassView>)>,
-    /// Volumes that such a claim may be bound to.
-    candidates: Vec<Arc<VolumeView>>,
-    /// The selected nodes of claims that are being provisioned.
-    selected: HashMap<ObjectKey, String>,
+    waiting: WaitingClaims,
     /// Zones and regions of the bound volumes, by label.
     zones: Vec<(&'static str, &'static str, BTreeSet<String>)>,
     /// The claims of the pod that only one pod may use.
-    exclusive_claims: Vec<String>,
-    /// The number of other pods that use them.
-    exclusive_users: i64,
-    namespace: String,
+    exclusive: HashSet<String>,
 }
 
 impl VolumeState {
@@ -112,45 +110,79 @@ impl VolumeState {
         if pod.traits.claims.is_empty() {
             return Ok(None);
         }
-        let mut state = Self {
-            bound: Vec::new(),
-            is_volume_missing: false,
-            unbound: Vec::new(),
-            candidates: Vec::new(),
-            selected: HashMap::new(),
-            zones: Vec::new(),
-            exclusive_claims: Vec::new(),
-            exclusive_users: 0,
-            namespace: pod.traits.namespace.clone(),
-        };
+        let namespace = pod.traits.namespace.clone();
+        let mut claims = ClaimState { namespace, ..ClaimState::default() };
+        let mut waiting = Vec::new();
         for claim in claims_of(listers, pod)? {
-            state.add_claim(listers, assumed, claim)?;
+            waiting.extend(claims.add(listers, claim)?);
         }
-        if !state.unbound.is_empty() {
-            let volumes = listers.volumes.list().objects.into_iter();
-            let is_free = |volume: &VolumeView| {
-                let claimed = assumed.volumes.get(&volume.metadata.name);
-                claimed.is_none_or(|by| state.unbound.iter().any(|(it, _)| key_of(it) == *by))
-            };
-            state.candidates = volumes.filter(is_free).map(Arc::new).collect();
+        if !waiting.is_empty() {
+            claims.waiting = WaitingClaims::prepare(listers, assumed, waiting);
         }
-        for class in cache.classes_in(&pod.traits.namespace) {
-            let uses = |claim: &&String| class.traits.claims.iter().any(|it| it.name == **claim);
-            if state.exclusive_claims.iter().any(|claim| uses(&claim)) {
-                state.exclusive_users += class.nodes.values().map(|count| count.all).sum::<i64>();
+        let mut exclusive_users = 0;
+        if !claims.exclusive.is_empty() {
+            for class in cache.classes_in(&claims.namespace) {
+                if claims.shares_exclusive(&class.traits.claims) {
+                    exclusive_users += class.nodes.values().map(|count| count.all).sum::<i64>();
+                }
             }
         }
-        Ok(Some(state))
+        Ok(Some(Self { claims: Arc::new(claims), exclusive_users }))
     }
 
-    fn add_claim(
+    pub(super) fn filter(&self, node: &NodeInfo) -> Result<(), Rejection> {
+        if self.exclusive_users > 0 {
+            let reason = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod \
+                          access mode already in-use by another pod";
+            return Err(Rejection::new(Plugin::VolumeRestrictions, reason));
+        }
+        self.plan(&node.object)?;
+        if !self.claims.are_zones_reachable(&node.object) {
+            let reason = "node(s) had no available volume zone";
+            return Err(Rejection::unresolvable(Plugin::VolumeZone, reason));
+        }
+        Ok(())
+    }
+
+    /// What is to be done if the pod is bound to this node.
+    pub(crate) fn plan(&self, node: &NodeObject) -> Result<VolumePlan, Rejection> {
+        let rejection = |reason| Rejection::unresolvable(Plugin::VolumeBinding, reason);
+        let is_reachable = |volume: &VolumeView| {
+            volume.spec.node_affinity.required.as_ref().is_none_or(|nodes| nodes.matches(node))
+        };
+        if !self.claims.bound.iter().all(|volume| is_reachable(volume)) {
+            return Err(rejection("node(s) didn't match PersistentVolume's node affinity"));
+        }
+        let plan = self.claims.waiting.plan(node, is_reachable);
+        let plan = plan
+            .ok_or_else(|| rejection("node(s) didn't find available persistent volumes to bind"))?;
+        if self.claims.is_volume_missing {
+            let reason =
+                "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
+            return Err(rejection(reason));
+        }
+        Ok(plan)
+    }
+
+    pub(super) fn change(&mut self, other: &PodInfo, by: i64) {
+        let claims = &self.claims;
+        if other.traits.namespace == claims.namespace
+            && claims.shares_exclusive(&other.traits.claims)
+        {
+            self.exclusive_users += by;
+        }
+    }
+}
+
+impl ClaimState {
+    /// Adds a claim; returns it with its class if it is bound when the node is chosen.
+    fn add(
         &mut self,
         listers: &Listers,
-        assumed: &AssumedVolumes,
         claim: Arc<ClaimView>,
-    ) -> Result<(), Rejection> {
+    ) -> Result<Option<ClaimOfClass>, Rejection> {
         if claim.spec.access_modes.iter().any(|mode| mode == "ReadWriteOncePod") {
-            self.exclusive_claims.push(claim.metadata.name.clone());
+            self.exclusive.insert(claim.metadata.name.clone());
         }
         if is_bound(&claim) {
             match listers.volumes.shared("", &claim.spec.volume_name) {
@@ -160,19 +192,13 @@ impl VolumeState {
                 }
                 _ => self.is_volume_missing = true,
             }
-            return Ok(());
+            return Ok(None);
         }
         let class = listers.classes.shared("", class_of(&claim)).ok().flatten();
         let waits = |class: &StorageClassView| class.volume_binding_mode == "WaitForFirstConsumer";
         match class {
             Some(class) if claim.spec.volume_name.is_empty() && waits(&class) => {
-                let key = key_of(&claim);
-                let selected = claim.metadata.annotations.get(SELECTED_NODE);
-                if let Some(node) = selected.or_else(|| assumed.claims.get(&key)) {
-                    self.selected.insert(key, node.clone());
-                }
-                self.unbound.push((claim, class));
-                Ok(())
+                Ok(Some((claim, class)))
             }
             _ => {
                 let reason = "pod has unbound immediate PersistentVolumeClaims";
@@ -190,72 +216,18 @@ impl VolumeState {
         }
     }
 
-    pub(super) fn filter(&self, node: &NodeInfo) -> Result<(), Rejection> {
-        if self.exclusive_users > 0 {
-            let reason = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod \
-                          access mode already in-use by another pod";
-            return Err(Rejection::new(Plugin::VolumeRestrictions, reason));
-        }
-        self.plan(&node.object)?;
-        let has_zone = TOPOLOGY_LABELS.iter().any(|(label, _)| node.object.label(label).is_some());
+    /// Whether a node is in the zones and regions of all bound volumes.
+    fn are_zones_reachable(&self, node: &NodeObject) -> bool {
+        let has_zone = TOPOLOGY_LABELS.iter().any(|(label, _)| node.label(label).is_some());
         let is_reachable = |(label, present, zones): &(&str, &str, BTreeSet<String>)| {
-            let value = node.object.label(label).or_else(|| node.object.label(present));
+            let value = node.label(label).or_else(|| node.label(present));
             value.is_some_and(|value| zones.contains(value))
         };
-        if has_zone && !self.zones.iter().all(is_reachable) {
-            let reason = "node(s) had no available volume zone";
-            return Err(Rejection::unresolvable(Plugin::VolumeZone, reason));
-        }
-        Ok(())
+        !has_zone || self.zones.iter().all(is_reachable)
     }
 
-    /// What is to be done if the pod is bound to this node.
-    pub(crate) fn plan(&self, node: &NodeObject) -> Result<VolumePlan, Rejection> {
-        let rejection = |reason| Rejection::unresolvable(Plugin::VolumeBinding, reason);
-        let reachable = |volume: &VolumeView| {
-            volume.spec.node_affinity.required.as_ref().is_none_or(|nodes| nodes.matches(node))
-        };
-        if !self.bound.iter().all(|volume| reachable(volume)) {
-            return Err(rejection("node(s) didn't match PersistentVolume's node affinity"));
-        }
-        let mut plan = VolumePlan::default();
-        let no_match = "node(s) didn't find available persistent volumes to bind";
-        let mut unbound: Vec<_> = self.unbound.iter().collect();
-        unbound.sort_by_key(|(claim, _)| storage(&claim.spec.resources.requests));
-        for (claim, class) in unbound {
-            match self.selected.get(&key_of(claim)) {
-                Some(selected) if **selected != *node.name => return Err(rejection(no_match)),
-                Some(_) => {}
-                None => {
-                    let taken: Vec<&str> =
-                        plan.bind.iter().map(|(it, _)| it.metadata.name.as_str()).collect();
-                    let candidates = self.candidates.iter().filter(|it| reachable(it));
-                    if let Some(volume) = smallest_match(claim, candidates, &taken) {
-                        plan.bind.push((Arc::clone(volume), Arc::clone(claim)));
-                        continue;
-                    }
-                }
-            }
-            let can_provision = !matches!(class.provisioner.as_str(), "" | NO_PROVISIONER);
-            if !can_provision || !allows_topology(class, node) {
-                return Err(rejection(no_match));
-            }
-            plan.provision.push(Arc::clone(claim));
-        }
-        if self.is_volume_missing {
-            let reason =
-                "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
-            return Err(rejection(reason));
-        }
-        Ok(plan)
-    }
-
-    pub(super) fn change(&mut self, other: &PodInfo, by: i64) {
-        let claims = &other.traits.claims;
-        let uses = |claim: &String| claims.iter().any(|it| it.name == *claim);
-        if other.traits.namespace == self.namespace && self.exclusive_claims.iter().any(uses) {
-            self.exclusive_users += by;
-        }
+    fn shares_exclusive(&self, claims: &[ClaimUse]) -> bool {
+        !self.exclusive.is_empty() && claims.iter().any(|it| self.exclusive.contains(&it.name))
     }
 }
 
@@ -302,75 +274,6 @@ fn claims_of(listers: &Listers, pod: &PodInfo) -> Result<Vec<Arc<ClaimView>>, Re
 /// Whether the binding of the claim is complete.
 pub(crate) fn is_bound(claim: &ClaimView) -> bool {
     !claim.spec.volume_name.is_empty() && claim.metadata.annotations.contains_key(BIND_COMPLETED)
-}
-
-/// The name of the storage class of a claim.
-fn class_of(claim: &ClaimView) -> &str {
-    let beta = claim.metadata.annotations.get("volume.beta.kubernetes.io/storage-class");
-    beta.unwrap_or(&claim.spec.storage_class_name)
-}
-
-fn storage(list: &ResourceList) -> i64 {
-    let quantity = list.get("storage").and_then(|text| Quantity::parse(text).ok());
-    quantity.map_or(0, |quantity| quantity.value())
-}
-
-/// The volume to which a claim is bound already, or the smallest that it can be bound to.
-///
-/// Upstream: component-helpers/storage/volume/pv_helpers.go `FindMatchingVolume`
-fn smallest_match<'a>(
-    claim: &ClaimView,
-    candidates: impl Iterator<Item = &'a Arc<VolumeView>>,
-    taken: &[&str],
-) -> Option<&'a Arc<VolumeView>> {
-    let mut smallest: Option<&Arc<VolumeView>> = None;
-    for volume in candidates {
-        let (spec, wanted) = (&volume.spec, &claim.spec);
-        let is_reserved = spec.claim_ref.as_ref().map(|by| {
-            let is_same = by.uid.is_empty() || by.uid == claim.metadata.uid;
-            by.name == claim.metadata.name && by.namespace == claim.metadata.namespace && is_same
-        });
-        if is_reserved == Some(false)
-            || taken.contains(&volume.metadata.name.as_str())
-            || storage(&spec.capacity) < storage(&wanted.resources.requests)
-            || mode(&spec.volume_mode) != mode(&wanted.volume_mode)
-            || spec.volume_attributes_class_name != wanted.volume_attributes_class_name
-            || volume.metadata.is_deleting()
-        {
-            continue;
-        }
-        if is_reserved == Some(true) {
-            return Some(volume);
-        }
-        let selects = |labels: &BTreeMap<String, String>| {
-            wanted.selector.as_ref().is_none_or(|selector| selector.matches(labels))
-        };
-        let is_usable = volume.status.phase == "Available"
-            && spec.storage_class_name == class_of(claim)
-            && selects(&volume.metadata.labels)
-            && wanted.access_modes.iter().all(|mode| spec.access_modes.contains(mode));
-        let is_smaller =
-            smallest.is_none_or(|it| storage(&spec.capacity) < storage(&it.spec.capacity));
-        if is_usable && is_smaller {
-            smallest = Some(volume);
-        }
-    }
-    smallest
-}
-
-fn mode(text: &str) -> &str {
-    if text.is_empty() { "Filesystem" } else { text }
-}
-
-/// Whether volumes of the class can be provisioned for the node.
-fn allows_topology(class: &StorageClassView, node: &NodeObject) -> bool {
-    class.allowed_topologies.is_empty()
-        || class.allowed_topologies.iter().any(|term| {
-            term.match_label_expressions.iter().all(|expression| {
-                let value = node.label(&expression.key);
-                value.is_some_and(|value| expression.values.iter().any(|it| it == value))
-            })
-        })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //!
 //! A column is as long as neighbouring lines have a cell in it.
 
+use keel::escape_controls;
 use machinery::fields::{list, number, text};
 use machinery::{Value, timestamp};
 
@@ -154,7 +155,7 @@ impl Sheet {
     /// Aligns what was added; later lines do not change its columns.
     fn flush(&mut self) {
         let raw = std::mem::take(&mut self.raw);
-        self.done.push_str(&aligned(&raw));
+        self.done.push_str(&aligned(&escape_controls(&raw)));
     }
 
     /// The text of the sheet.
@@ -237,6 +238,14 @@ pub(super) fn conditions(sheet: &mut Sheet, object: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use machinery::json;
+
+    #[test]
+    fn control_characters_of_an_annotation_become_visible() {
+        let mut sheet = Sheet::new(0);
+        sheet.annotations("Annotations", &json!({"a": "x\u{1b}[2Jy\u{7}"}));
+        assert_eq!(sheet.into_text(), "Annotations:  a: x^[[2Jy^G\n");
+    }
 
     #[test]
     fn a_column_ends_with_the_last_line_that_has_it() {

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use kube_client::Client;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::discovery::find_resource;
 use super::rules::{self, Action};
@@ -11,7 +12,7 @@ use super::suggestion::{Refused, suggest};
 use crate::connection::{Connection, ConnectionArgs, ImpersonationArgs, explain, who_am_i};
 use crate::output::{print, print_line, print_note};
 use crate::table::aligned;
-use client::json_requests::create;
+use client::json_requests::{create, get};
 use keel::Clock;
 use machinery::{Value, json};
 
@@ -100,7 +101,8 @@ async fn answer(args: &CanIArgs, connection: &Connection) -> Result<ExitCode> {
         list(&client, &namespace, args.no_headers).await?;
         return Ok(ExitCode::SUCCESS);
     };
-    let asked = Question::new(&client, args, verb, word, namespace).await?;
+    // Every user sees the same resources, but not every one may list them.
+    let asked = Question::new(&connection.client, args, verb, word, namespace).await?;
     let status = asked.send(&client).await?;
     if status["allowed"] == true {
         if !args.quiet {
@@ -127,7 +129,7 @@ struct Question {
     namespace: String,
     /// Whether the rights in a namespace count.
     is_namespaced: bool,
-    /// Whether the server has the resource.
+    /// Whether the server has the resource, and Kubernetes the verb.
     is_known: bool,
 }
 
@@ -144,11 +146,9 @@ impl Question {
             if args.subresource.is_some() {
                 bail!("--subresource can not be used with NonResourceURL");
             }
-            if !PATH_VERBS.contains(&verb.as_str()) {
-                warn(&format!("verb '{verb}' is not a known verb"));
-            }
+            let is_known = is_known_verb(&verb, &PATH_VERBS);
             let action = Action::Path(word.to_owned());
-            return Ok(Self { verb, action, namespace, is_namespaced: false, is_known: true });
+            return Ok(Self { verb, action, namespace, is_namespaced: false, is_known });
         }
         let (word, name) = word.split_once('/').unwrap_or((word, ""));
         let (group, resource, is_namespaced, is_known) = match word {
@@ -160,9 +160,7 @@ impl Question {
                 if group.is_empty() { String::new() } else { format!(" in group '{group}'") };
             warn(&format!("resource '{resource}' is not namespace scoped{place}"));
         }
-        if !RESOURCE_VERBS.contains(&verb.as_str()) {
-            warn(&format!("verb '{verb}' is not a known verb"));
-        }
+        let is_known = is_known_verb(&verb, &RESOURCE_VERBS) && is_known;
         let resource = match &args.subresource {
             Some(subresource) => format!("{resource}/{subresource}"),
             None => resource,
@@ -206,11 +204,29 @@ impl Question {
         };
         let namespace =
             Some(self.namespace.as_str()).filter(|it| self.is_namespaced && !it.is_empty());
+        if let Some(namespace) = namespace
+            && let Ok(None) = get::<Value>(&connection.client, &namespace_path(namespace)).await
+        {
+            return print_note(&format!("there is no namespace {namespace:?}"));
+        }
         let refused = Refused { user: &user, verb: &self.verb, action: &self.action, namespace };
         if let Some(suggestion) = suggest(&connection.client, &refused).await {
             print_note(&suggestion);
         }
     }
+}
+
+/// Warns of a verb that is not one of the known ones.
+fn is_known_verb(verb: &str, known: &[&str]) -> bool {
+    let is_known = known.contains(&verb);
+    if !is_known {
+        warn(&format!("verb '{verb}' is not a known verb"));
+    }
+    is_known
+}
+
+fn namespace_path(name: &str) -> String {
+    format!("/api/v1/namespaces/{}", utf8_percent_encode(name, NON_ALPHANUMERIC))
 }
 
 /// The group and the plural of a resource, whether it is namespaced, and whether the server has it. A

@@ -1,9 +1,14 @@
 //! [`suggest`]: the role that would give a right, and the command that binds it, for whoever may read
 //! roles. A role with all rights is not suggested for one of them: a role of its own is.
+//!
+//! `sampan user add --role` replaces the role that a user has in the same place. It is suggested for a
+//! user without one there, or if the new role has all rights of the previous one; otherwise the command
+//! makes a binding beside the existing one.
 
 use kube_client::Client;
 
 use super::rules::{Action, allow, breadth};
+use crate::commands::user::managed_roles;
 use client::json_requests::get;
 use machinery::Value;
 
@@ -37,6 +42,17 @@ pub(super) struct Refused<'a> {
     pub namespace: Option<&'a str>,
 }
 
+/// What `sampan user add --role` would do with the role that the user has in the place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Replacement {
+    /// The user has none there.
+    Nothing,
+    /// It would be replaced by a role that has its rights.
+    Weaker(String),
+    /// Rights would be lost, or that cannot be known.
+    LosesRights,
+}
+
 /// A role that has a right.
 #[derive(Debug, PartialEq, Eq)]
 struct Candidate {
@@ -63,21 +79,43 @@ pub(super) async fn suggest(client: &Client, refused: &Refused<'_>) -> Option<St
         }));
     }
     let chosen = candidates.into_iter().min_by(|a, b| rank(a).cmp(&rank(b)))?;
-    Some(advice(&chosen, refused))
+    let existing = managed_roles(client, refused.user, refused.namespace).await.ok();
+    Some(advice(&chosen, refused, existing.as_deref()))
 }
 
-fn advice(chosen: &Candidate, refused: &Refused<'_>) -> String {
+/// `existing` are the roles that the user has in the place; none if they cannot be read.
+fn replacement(chosen: &str, existing: Option<&[String]>) -> Replacement {
+    let strength = |name: &str| match FOR_PEOPLE.iter().position(|it| *it == name) {
+        None if name == CLUSTER_ADMIN => Some(FOR_PEOPLE.len()),
+        position => position,
+    };
+    match existing {
+        Some([]) => Replacement::Nothing,
+        Some([one]) if strength(one) < strength(chosen) && strength(one).is_some() => {
+            Replacement::Weaker(one.clone())
+        }
+        _ => Replacement::LosesRights,
+    }
+}
+
+fn advice(chosen: &Candidate, refused: &Refused<'_>, existing: Option<&[String]>) -> String {
     if is_too_strong(chosen)
         && let Some(creation) = creation(refused)
     {
         let new = Candidate { kind: "ClusterRole", name: "NAME".to_owned(), breadth: 0 };
         return format!(
             "only roles with many other rights have this one; to give it alone: {creation} && {}",
-            command(&new, refused)
+            command(&new, refused, &replacement("", existing))
         );
     }
     let Candidate { kind, name, .. } = chosen;
-    format!("{kind} {name:?} has this right; to give it: {}", command(chosen, refused))
+    let replacement = replacement(if *kind == "ClusterRole" { name } else { "" }, existing);
+    let instead = match &replacement {
+        Replacement::Weaker(previous) => format!(" instead of {previous:?}"),
+        _ => String::new(),
+    };
+    let command = command(chosen, refused, &replacement);
+    format!("{kind} {name:?} has this right; to give it{instead}: {command}")
 }
 
 /// Whether a role allows much more than what somebody asks for.
@@ -130,9 +168,10 @@ fn rank(candidate: &Candidate) -> (usize, usize, &str) {
 }
 
 /// The command that binds a role. Users of Kubernetes itself get no certificate.
-fn command(role: &Candidate, refused: &Refused<'_>) -> String {
+fn command(role: &Candidate, refused: &Refused<'_>, replacement: &Replacement) -> String {
     let namespace = refused.namespace.map(|it| format!(" --namespace {it}")).unwrap_or_default();
-    if !refused.user.starts_with("system:") {
+    let is_person = !refused.user.starts_with("system:");
+    if is_person && *replacement != Replacement::LosesRights {
         let name = match role.kind {
             "Role" => format!("Role/{}", role.name),
             _ => role.name.clone(),
@@ -191,7 +230,7 @@ mod tests {
         let check = |verb: &str, action: &Action, expect: Option<&str>| {
             let refused = Refused { user: "ann", verb, action, namespace: Some("shop") };
             assert_eq!(creation(&refused).as_deref(), expect);
-            advice(&admin, &refused)
+            advice(&admin, &refused, Some(&[]))
         };
         let resource = |group: &str, resource: &str, name: &str| Action::Resource {
             group: group.to_owned(),
@@ -229,7 +268,8 @@ mod tests {
     fn the_command_fits_the_user_and_the_role() {
         let action = Action::Path("/metrics".to_owned());
         let check = |user: &str, role: &Candidate, namespace: Option<&str>| {
-            command(role, &Refused { user, verb: "get", action: &action, namespace })
+            let refused = Refused { user, verb: "get", action: &action, namespace };
+            command(role, &refused, &Replacement::Nothing)
         };
         let view = candidate("ClusterRole", "view");
         assert_eq!(
@@ -249,5 +289,34 @@ mod tests {
             check("system:anonymous", &view, None),
             "kubectl create clusterrolebinding NAME --clusterrole=view --user=system:anonymous"
         );
+    }
+
+    #[test]
+    fn a_role_that_would_lose_rights_is_bound_beside_the_existing_one() {
+        let action = Action::Path("/metrics".to_owned());
+        let refused = Refused { user: "jane", verb: "get", action: &action, namespace: Some("a") };
+        let check = |chosen: &Candidate, existing: Option<&[&str]>, expect: &str| {
+            let existing: Option<Vec<String>> =
+                existing.map(|it| it.iter().map(|it| (*it).to_owned()).collect());
+            let text = advice(chosen, &refused, existing.as_deref());
+            assert!(text.ends_with(expect), "{existing:?}: {text}");
+        };
+        let edit = candidate("ClusterRole", "edit");
+        let beside =
+            ": kubectl create rolebinding NAME --clusterrole=edit --user=jane --namespace a";
+        let add = ": sampan user add jane --role edit --namespace a";
+        check(&edit, Some(&[]), &format!("to give it{add}"));
+        check(&edit, Some(&["view"]), &format!("to give it instead of \"view\"{add}"));
+        check(&edit, Some(&["deployer"]), beside);
+        check(&edit, Some(&["Role/view"]), beside);
+        check(&edit, Some(&["view", "deployer"]), beside);
+        check(&edit, None, beside);
+        let own = candidate("Role", "edit");
+        let beside = ": kubectl create rolebinding NAME --role=edit --user=jane --namespace a";
+        check(&own, Some(&["view"]), beside);
+        let admin = candidate("ClusterRole", "cluster-admin");
+        let created = "kubectl create clusterrole NAME --verb=get --non-resource-url=/metrics && \
+                       kubectl create rolebinding NAME --clusterrole=NAME --user=jane --namespace a";
+        check(&admin, Some(&["view"]), created);
     }
 }

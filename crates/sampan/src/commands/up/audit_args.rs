@@ -144,7 +144,8 @@ impl AuditArgs {
     /// Reads the files of policy and webhook; None if nothing is recorded.
     pub(super) fn settings(&self) -> Result<Option<AuditSettings>> {
         let Some(path) = &self.audit_policy_file else { return Ok(None) };
-        let policy = Policy::read(path).context("loading audit policy file")?;
+        let policy = Policy::read(path)
+            .context("loading audit policy file: name a valid one with --audit-policy-file")?;
         let (log, webhook) = (self.log.settings()?, self.webhook.settings()?);
         if log.is_none() && webhook.is_none() {
             bail!(

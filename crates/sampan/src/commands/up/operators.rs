@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use apiserver::{Server, StoreConfig};
 use installation::{Document, remove_leftovers};
-use keel::UncleanStop;
+use keel::{Entropy, UncleanStop};
 use network_operator::BackendKind;
 use runtime::{BackgroundManager, Identity, Manager, ManagerOptions};
 
@@ -28,6 +28,9 @@ const WEBHOOK_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOS
 
 /// The URL of webhooks in manifests until they listen.
 const WEBHOOK_URL: &str = "https://localhost:0";
+
+/// The length of the secret in the paths of webhooks.
+const SECRET_LENGTH: usize = 32;
 
 /// The time that the start waits for the caches of an operator.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
@@ -160,10 +163,16 @@ impl Selected {
         Ok(Self(selected))
     }
 
+    /// What the start of the operators is called if it takes a while; none without operators.
+    pub(super) fn note(&self) -> Option<String> {
+        let names: Vec<&str> = self.0.iter().map(|it| it.name).collect();
+        (!names.is_empty()).then(|| format!("starting the operators: {}", names.join(", ")))
+    }
+
     /// Installs the manifests of the operators and starts them. Webhooks that an earlier start has
     /// installed for other operators are removed.
     pub(super) async fn start(&self, server: &Server, store: &StoreConfig) -> Result<Running> {
-        let admin = Client::new(server.in_process_client(), "default");
+        let admin = cluster::loopback(server);
         let mut configured = Vec::new();
         let mut documents = Vec::new();
         for operator in &self.0 {
@@ -227,13 +236,17 @@ async fn start(
     }
     let account = cluster::connect(server.in_process_client())(&identity(operator));
     let mut added = Ok(());
-    let options = ManagerOptions::default();
-    let manager = BackgroundManager::start(operator.program, account, options, |manager| {
-        added = add_to(manager);
-    });
+    // A process that cannot read the webhook configurations does not know the path.
+    let webhook_prefix = format!("/{}", Entropy::system().suffix(SECRET_LENGTH));
+    let options = ManagerOptions { webhook_prefix: webhook_prefix.clone(), ..Default::default() };
+    let tasks = server.component_tasks();
+    let manager =
+        BackgroundManager::start_within(&tasks, operator.program, account, options, |manager| {
+            added = add_to(manager);
+        });
     let installed = match added {
         Ok(()) if of_webhooks.is_empty() => Ok(()),
-        Ok(()) => install_webhooks(operator, &manager, &manifests, admin).await,
+        Ok(()) => install_webhooks(operator, &manager, &webhook_prefix, &manifests, admin).await,
         Err(error) => Err(error),
     };
     if let Err(error) = installed {
@@ -254,12 +267,13 @@ async fn start(
 async fn install_webhooks(
     operator: &Operator,
     manager: &BackgroundManager,
+    prefix: &str,
     manifests: &dyn Fn(&str) -> Vec<String>,
     admin: &Client,
 ) -> Result<()> {
     let address = timeout(START_TIMEOUT, manager.manager().webhook_endpoint()).await;
     let address = address.ok().flatten().context("its webhooks do not listen")?;
-    let url = format!("https://localhost:{}", address.port());
+    let url = format!("https://localhost:{}{prefix}", address.port());
     let mut manifests = manifests(&url);
     manifests.retain(|manifest| manifest.contains(&url));
     for document in parse(operator, &manifests)? {

@@ -100,7 +100,8 @@ fn bind_remedy(address: SocketAddr, kind: ErrorKind, holder: Option<String>) -> 
         ),
         ErrorKind::AddrInUse => format!(
             "{address} is in use by another program: stop it, or listen elsewhere, as in \
-             --listen {other} (port 0 picks a free one)"
+             --listen {other} (port 0 picks a free one); if it is another plane, with a kubeconfig of \
+             its own too, as in --kubeconfig ./kubeconfig"
         ),
         ErrorKind::AddrNotAvailable => format!(
             "this machine has no address {ip}: use --listen 127.0.0.1:{port} for this machine \
@@ -171,7 +172,9 @@ mod tests {
 
     #[test]
     fn the_error_of_an_unusable_address_suggests_another_value() {
-        assert!(bind_error(ErrorKind::AddrInUse).contains("--listen 127.0.0.1:6444"));
+        let in_use = bind_error(ErrorKind::AddrInUse);
+        assert!(in_use.contains("--listen 127.0.0.1:6444"), "{in_use}");
+        assert!(in_use.ends_with("as in --kubeconfig ./kubeconfig"), "{in_use}");
         assert!(bind_error(ErrorKind::AddrNotAvailable).contains("--listen 0.0.0.0:6443"));
         assert!(bind_error(ErrorKind::PermissionDenied).contains("above 1023"));
         assert_eq!(bind_error(ErrorKind::Other), "cannot listen on 127.0.0.1:6443");

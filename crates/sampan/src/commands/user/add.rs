@@ -1,6 +1,7 @@
 //! `sampan user add`: a certificate, a role and a context for a user. Adding a user again renews the
 //! certificate and replaces the role in the same place.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -9,15 +10,17 @@ use anyhow::{Context, Result, bail};
 use kube_client::Client;
 use tokio::time::timeout;
 
+use super::authorities::{Authorities, cluster_entry};
 use super::bindings::{self, Binding};
 use super::certificate::{self, Issued, Wanted};
-use super::input::{parse_group, parse_name, parse_namespace, parse_ttl};
+use super::input::{parse_group, parse_name, parse_namespace, parse_timeout, parse_ttl};
 use super::records::{self, UserRecord};
+use super::rights;
 use super::roles::{self, Role};
 use crate::connection::{Connection, ConnectionArgs, explain, with_rights};
-use crate::duration_arg::parse_duration;
 use crate::kubeconfig::{
-    self, OutputError, PersonEntry, add_person, check_person, context_name, people,
+    self, AddedPerson, CertificateInfo, CurrentContext, Namespace, OutputError, PersonEntry,
+    add_person, check_person, context_name, people,
 };
 use crate::output::{print_line, print_note};
 use crate::stop_signals::StopSignals;
@@ -32,14 +35,12 @@ const EXAMPLES: &str = "Examples:
   sampan user add ci --role edit --namespace shop --output ci.kubeconfig
   sampan user add bob --group developers --role Role/deployer --namespace shop
 
-It needs the rights to make and approve certificate signing requests, to bind the
-role, and to write the config map sampan-users in kube-system, which cluster-admin
-has. The private key is made on this machine and does not leave it.";
+It needs the rights of cluster-admin, or those of the role in docs/users.md, which
+has no others. The private key is made on this machine and does not leave it.";
 
-/// What has failed if the user of the command lacks a right.
-const NEEDED_RIGHTS: &str = "cannot add the user: it takes the rights to create and approve certificate signing requests, to \
-     bind the role and to write the config map sampan-users in kube-system, which the ClusterRole \
-     cluster-admin has";
+/// What has failed if the user of the command lacks a right that is not asked about before.
+const NEEDED_RIGHTS: &str =
+    "cannot add the user: a right is missing, which the ClusterRole cluster-admin has";
 
 /// The time for removing the request of a command that is interrupted.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -64,17 +65,23 @@ pub(super) struct AddArgs {
     namespace: Option<String>,
     /// Lifetime of the certificate, as in `24h`, `1h30m` or `7d`; at least 10 minutes. The cluster may
     /// shorten it
-    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_ttl)]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "24h",
+        value_parser = parse_ttl,
+        allow_hyphen_values = true
+    )]
     ttl: Duration,
     /// Write the context to this file, with everything that another machine needs, and not to the
-    /// kubeconfig of the command
+    /// kubeconfig of the command. An existing kubeconfig keeps its other contexts and its current one
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Make the new context the current one
     #[arg(long)]
     use_context: bool,
     /// Time to wait for the certificate
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_timeout)]
     timeout: Duration,
     #[command(flatten)]
     connection: ConnectionArgs,
@@ -116,7 +123,7 @@ async fn interrupted(connection: &Connection, request_name: Option<&String>) -> 
     let Some(name) = request_name else { bail!("interrupted") };
     let removed = timeout(CLEANUP_TIMEOUT, certificate::remove(&connection.client, name)).await;
     match removed {
-        Ok(Ok(true)) => bail!("interrupted: the certificate signing request {name} was removed"),
+        Ok(Ok(())) => bail!("interrupted: the certificate signing request {name} was removed"),
         _ => bail!(
             "interrupted: the certificate signing request {name} may still exist; to remove it: \
              kubectl delete csr {name}"
@@ -131,6 +138,7 @@ async fn add(
     request_name: &OnceLock<String>,
 ) -> Result<()> {
     let client = &connection.client;
+    check_rights(args, client).await?;
     if let Some(namespace) = &args.namespace {
         check_namespace(client, namespace).await?;
     }
@@ -142,30 +150,38 @@ async fn add(
     let existing: Vec<Binding> = existing.into_iter().filter(|it| it.user == args.name).collect();
     let record = records::read(client, clock.now()).await?.remove(&args.name).unwrap_or_default();
     let was_removed = record.is_removed;
-    let groups = groups(args, connection, record)?;
+    let recorded = record.namespaces.clone();
+    let groups = groups(args, connection, record).await?;
     let path = args.output.clone().unwrap_or_else(|| connection.path.clone());
-    let unsigned = entry(args, connection, None);
+    let namespace = namespace(args, &existing, &recorded);
+    let unsigned = entry(args, connection, &connection.cluster, namespace, None);
     check_person(&path, &unsigned).map_err(|error| output_error(args, error))?;
     let wanted = Wanted { name: &args.name, groups: &groups, ttl: args.ttl, timeout: args.timeout };
     let issued = certificate::issue(client, clock, &wanted, request_name).await?;
     records::update(client, clock, &args.name, |record| {
         record.is_removed = false;
+        if args.role.is_some() {
+            record.namespaces.extend(args.namespace.clone());
+        }
         record.add(issued.info.clone());
     })
     .await?;
+    let cluster = cluster_entry(connection, &issued.info).await;
+    let signed = entry(args, connection, &cluster, namespace, Some(&issued));
     let written = grant(client, args, role.as_ref(), &existing).await.and_then(|previous| {
-        add_person(&path, &entry(args, connection, Some(&issued)))
+        let added = add_person(&path, &signed)
             .map_err(|error| output_error(args, error))
             .context("the certificate was issued, but its context was not written")?;
-        Ok(previous)
+        Ok((previous, added))
     });
-    let previous = match written {
-        Ok(previous) => previous,
+    let (previous, AddedPerson { current, with_new_authority }) = match written {
+        Ok(written) => written,
         Err(error) => {
             // Nobody has the key of this certificate. The first error is the one that helps.
             let serial = &issued.info.serial;
             let _ = records::update(client, clock, &args.name, |record| {
                 record.is_removed = was_removed;
+                record.namespaces.clone_from(&recorded);
                 record.certificates.retain(|it| it.serial != *serial);
             })
             .await;
@@ -173,6 +189,8 @@ async fn add(
         }
     };
     report(args, connection, &issued, &path)?;
+    report_current(args, connection, &path, current);
+    report_new_authority(connection, &path, &with_new_authority);
     let is_without_rights = existing.is_empty() && issued.info.groups.is_empty();
     match &role {
         Some(role) => report_role(args, role, &previous)?,
@@ -182,9 +200,49 @@ async fn add(
     Ok(())
 }
 
+/// Names all rights that are missing, before anything is made.
+async fn check_rights(args: &AddArgs, client: &Client) -> Result<()> {
+    let needed = rights::of_add(args.role.is_some(), args.namespace.as_deref());
+    let missing = rights::missing(client, &needed).await;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    bail!(
+        "cannot add the user: these rights are missing, which the ClusterRole cluster-admin has, and \
+         the role in docs/users.md: {}",
+        missing.join(", ")
+    )
+}
+
+/// The namespace of the context. A renewal has that of the user's roles, if they are all in one. Roles in
+/// namespaces that are not recorded do not count: an administrator of a namespace may bind any user
+/// there, whose objects would then be created in it.
+fn namespace<'a>(
+    args: &'a AddArgs,
+    existing: &'a [Binding],
+    recorded: &BTreeSet<String>,
+) -> Namespace<'a> {
+    let mut namespaces: Vec<Option<&str>> = existing
+        .iter()
+        .map(|it| it.namespace.as_deref())
+        .filter(|it| it.is_none_or(|name| recorded.contains(name)))
+        .collect();
+    namespaces.dedup();
+    match (&args.namespace, namespaces.as_slice()) {
+        (Some(namespace), _) => Namespace::Set(namespace),
+        (None, [Some(namespace)]) if args.role.is_none() => Namespace::Default(namespace),
+        _ => Namespace::Unchanged,
+    }
+}
+
 /// The groups that are asked for, or those of the user's last certificate. A user that was removed
 /// begins without groups.
-fn groups(args: &AddArgs, connection: &Connection, mut record: UserRecord) -> Result<Vec<String>> {
+async fn groups(
+    args: &AddArgs,
+    connection: &Connection,
+    mut record: UserRecord,
+) -> Result<Vec<String>> {
     if !args.groups.is_empty() {
         return Ok(args.groups.clone());
     }
@@ -194,7 +252,9 @@ fn groups(args: &AddArgs, connection: &Connection, mut record: UserRecord) -> Re
     if record.certificates.is_empty() {
         // The record was deleted.
         let in_contexts = people(&connection.path, &connection.cluster_name)?;
-        record.certificates.extend(in_contexts.into_iter().filter(|it| it.user == args.name));
+        let authorities = Authorities::of(connection).await;
+        let is_own = |it: &CertificateInfo| it.user == args.name && authorities.accept(it);
+        record.certificates.extend(in_contexts.into_iter().filter(is_own));
     }
     let last = record.certificates.pop();
     Ok(last.map(|it| it.groups).unwrap_or_default())
@@ -240,16 +300,22 @@ async fn grant(
 fn entry<'a>(
     args: &'a AddArgs,
     connection: &'a Connection,
+    cluster: &'a Value,
+    namespace: Namespace<'a>,
     issued: Option<&'a Issued>,
 ) -> PersonEntry<'a> {
     PersonEntry {
         name: &args.name,
         cluster_name: &connection.cluster_name,
-        cluster: &connection.cluster,
+        cluster,
         certificate: issued.map(|it| it.certificate.as_str()).unwrap_or_default(),
         key: issued.map(|it| it.key.as_str()).unwrap_or_default(),
-        namespace: args.namespace.as_deref(),
-        is_current: args.use_context || args.output.is_some(),
+        namespace,
+        current: match &args.output {
+            _ if args.use_context => CurrentContext::New,
+            Some(_) => CurrentContext::NewIfNone,
+            None => CurrentContext::Unchanged,
+        },
     }
 }
 
@@ -276,6 +342,33 @@ fn report(args: &AddArgs, connection: &Connection, issued: &Issued, path: &Path)
         }
     }
     Ok(())
+}
+
+/// Names the current context of a file of `--output` if it is another one.
+fn report_current(args: &AddArgs, connection: &Connection, path: &Path, current: Option<String>) {
+    let context = context_name(&args.name, &connection.cluster_name);
+    let Some(current) = current.filter(|it| *it != context) else { return };
+    if args.output.is_some() {
+        print_note(&format!(
+            "the current context of the file is still {current:?}; to change it: kubectl config \
+             --kubeconfig {} use-context {context}",
+            path.display()
+        ));
+    }
+}
+
+/// Names the other contexts of a file whose cluster has got other authorities.
+fn report_new_authority(connection: &Connection, path: &Path, contexts: &[String]) {
+    if contexts.is_empty() {
+        return;
+    }
+    print_note(&format!(
+        "the cluster {:?} in {} has the present certificate authority now, also for {}: their \
+         certificates may be of the one before, and need `sampan user add NAME` again then",
+        connection.cluster_name,
+        path.display(),
+        contexts.join(", ")
+    ));
 }
 
 fn report_role(args: &AddArgs, role: &Role, previous: &[String]) -> Result<()> {

@@ -5,13 +5,15 @@
 //!                                        annotations: sampan.dev/user: jane
 //! ```
 //!
-//! A user has one role in a namespace, and one in the cluster. A binding that other subjects were
+//! A user has one role in a namespace, and one in the cluster. Whoever may bind roles in a namespace can
+//! make such bindings as well, so that they say nothing about a user but which rights it has. A binding that other subjects were
 //! added to loses only the user.
 
 use anyhow::{Result, bail};
 use kube_client::Client;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
+use super::input::parse_name;
 use super::roles::Role;
 use crate::connection::explain;
 use client::json_requests::{MERGE_PATCH, create, delete, get, has_code, none_if_missing, patch};
@@ -49,10 +51,12 @@ pub(super) struct Binding {
 impl Binding {
     fn read(object: &Value, user: Option<&str>) -> Option<Self> {
         let metadata = &object["metadata"];
-        let user = user.or_else(|| metadata["annotations"][USER].as_str()).unwrap_or_default();
+        let annotated =
+            || metadata["annotations"][USER].as_str().filter(|it| parse_name(it).is_ok());
+        let user = user.or_else(annotated)?;
         let is_user = |it: &&Value| it["kind"] == "User" && it["name"] == *user;
         let subjects = object["subjects"].as_array()?;
-        if user.is_empty() || !subjects.iter().any(|it| is_user(&it)) {
+        if !subjects.iter().any(|it| is_user(&it)) {
             return None;
         }
         Some(Self {

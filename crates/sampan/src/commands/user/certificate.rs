@@ -14,7 +14,7 @@ use super::bindings::{MANAGED_BY, USER};
 use crate::connection::explain;
 use crate::kubeconfig::CertificateInfo;
 use crate::output::print_note;
-use client::json_requests::{create, delete, get, has_code, none_if_missing, replace};
+use client::json_requests::{create, delete, get, none_if_missing, replace};
 use keel::Clock;
 use machinery::{Value, json};
 use tls::ClientRequest;
@@ -30,6 +30,9 @@ const TOLERANCE: Duration = Duration::from_mins(6);
 
 /// The time after which the command says that it waits.
 const SILENT_WAIT: Duration = Duration::from_secs(1);
+
+/// The time after that until it names the possible cause.
+const UNEXPLAINED_WAIT: Duration = Duration::from_secs(2);
 
 /// What is asked for.
 pub(super) struct Wanted<'a> {
@@ -85,9 +88,13 @@ pub(super) async fn issue(
     let name = request_name.get_or_init(|| name);
     let asked = clock.now();
     let finished = finish(client, clock, created, name, wanted).await;
-    // The certificate, or the error of the signer, counts more than a request that stays: the cluster
-    // deletes it after an hour.
-    let _ = remove(client, name).await;
+    // The certificate, or the error of the signer, counts more than a request that stays.
+    if let Err(error) = remove(client, name).await {
+        print_note(&format!(
+            "the certificate signing request {name} was not removed: {error}; the cluster deletes it \
+             after an hour, or somebody who may: kubectl delete csr {name}"
+        ));
+    }
     let (certificate, info) = finished?;
     let is_shortened = info.ends + TOLERANCE < asked + wanted.ttl;
     Ok(Issued { key: made.key, certificate, info, is_shortened })
@@ -111,14 +118,13 @@ async fn finish(
     let approved: Value =
         replace(client, &format!("{path}/approval"), &request).await.map_err(explain)?;
     let waiting = wait_for_certificate(client, clock, &path, approved);
-    let waiting = say_after(clock, SILENT_WAIT, wanted.timeout, waiting);
+    let waiting = with_notes(clock, wanted.timeout, waiting);
     let certificate = match tokio::time::timeout(wanted.timeout, waiting).await {
         Ok(certificate) => certificate?,
         Err(_) => bail!(
-            "there is no certificate after {:?}: the cluster has no signer for {SIGNER}, or it is \
-             slow; a plane signs with the controller certificatesigningrequest-signing \
-             (`sampan up --controllers`), and --timeout waits longer",
-            wanted.timeout
+            "there is no certificate after {:?}: {}, and --timeout waits longer",
+            wanted.timeout,
+            cause()
         ),
     };
     let info = CertificateInfo::read(&certificate)
@@ -127,20 +133,28 @@ async fn finish(
     Ok((certificate, info))
 }
 
+/// Why there is no certificate.
+fn cause() -> String {
+    format!(
+        "the cluster has no signer for {SIGNER}, or it is slow; a plane signs with the controller \
+         certificatesigningrequest-signing (`sampan up --controllers`)"
+    )
+}
+
 /// Waits for a result, and says so if that takes more than a moment.
-async fn say_after<T>(
-    clock: &Clock,
-    moment: Duration,
-    timeout: Duration,
-    waiting: impl Future<Output = T>,
-) -> T {
-    tokio::pin!(waiting);
+async fn with_notes<T>(clock: &Clock, timeout: Duration, waiting: impl Future<Output = T>) -> T {
+    let notes = async {
+        clock.sleep(SILENT_WAIT).await;
+        print_note(&format!("waiting for the certificate (up to {timeout:?})"));
+        clock.sleep(UNEXPLAINED_WAIT).await;
+        let waited = SILENT_WAIT + UNEXPLAINED_WAIT;
+        print_note(&format!("there is no certificate after {waited:?}: {}", cause()));
+        std::future::pending().await
+    };
     tokio::select! {
-        done = &mut waiting => return done,
-        () = clock.sleep(moment) => {}
+        done = waiting => done,
+        never = notes => never,
     }
-    print_note(&format!("waiting for the certificate (up to {timeout:?})"));
-    waiting.await
 }
 
 async fn wait_for_certificate(
@@ -167,12 +181,10 @@ async fn wait_for_certificate(
     }
 }
 
-/// Removes a request, if it exists and the user of the command may.
-pub(super) async fn remove(client: &Client, name: &str) -> Result<bool> {
-    match delete::<Value>(client, &format!("{PATH}/{name}"), &json!({})).await {
-        Err(error) if has_code(&error, 403) => Ok(false),
-        deleted => Ok(none_if_missing(deleted).map_err(explain)?.is_some()),
-    }
+/// Removes a request, if it exists.
+pub(super) async fn remove(client: &Client, name: &str) -> Result<()> {
+    let deleted = delete::<Value>(client, &format!("{PATH}/{name}"), &json!({})).await;
+    none_if_missing(deleted).map(drop).map_err(explain)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::duration_arg::parse_duration;
 use machinery::{go_duration, names};
 
 /// The shortest lifetime of a certificate that the API allows.
@@ -69,6 +70,14 @@ pub(super) fn parse_ttl(text: &str) -> Result<Duration, String> {
     Ok(ttl)
 }
 
+/// Parses a time to wait, which is not zero.
+pub(super) fn parse_timeout(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        Duration::ZERO => Err("the time is more than zero, as in 30s".to_owned()),
+        timeout => Ok(timeout),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +109,14 @@ mod tests {
         assert_eq!(parse_namespace("team-1").as_deref(), Ok("team-1"));
         for bad in ["", "-a", "a-", "A", "a/b", "a.b", "..", "a?b"] {
             assert!(parse_namespace(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_time_to_wait_is_more_than_zero() {
+        assert_eq!(parse_timeout("300ms"), Ok(Duration::from_millis(300)));
+        for bad in ["0", "0s", "-1s", "soon"] {
+            assert!(parse_timeout(bad).is_err(), "{bad}");
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 
+use super::authorities::Authorities;
 use super::bindings::{self, Binding};
 use super::records::{self, UserRecord};
 use crate::connection::{Connection, ConnectionArgs, with_rights};
@@ -52,29 +53,48 @@ async fn list(connection: &Connection, now: Timestamp) -> Result<()> {
         return Ok(());
     }
     bindings.sort_by(|a, b| (&a.namespace, &a.role.name).cmp(&(&b.namespace, &b.role.name)));
-    print(aligned(&rows(&users, &bindings, now)).as_bytes())?;
-    report_contexts(connection, &users, &in_contexts);
+    let validity = Validity { now, authorities: Authorities::of(connection).await };
+    print(aligned(&rows(&users, &bindings, &validity)).as_bytes())?;
+    report_contexts(connection, &users, &in_contexts, &validity);
     Ok(())
+}
+
+/// Which certificates are valid.
+struct Validity {
+    now: Timestamp,
+    authorities: Authorities,
+}
+
+impl Validity {
+    fn valid<'a>(&'a self, user: &'a UserRecord) -> impl Iterator<Item = &'a CertificateInfo> {
+        user.accepted(self.now, &self.authorities)
+    }
+
+    /// The last end of a valid certificate.
+    fn end(&self, user: &UserRecord) -> Option<Timestamp> {
+        self.valid(user).map(|it| it.ends).max()
+    }
 }
 
 /// The table: a line for each role of a user.
 fn rows(
     users: &BTreeMap<String, UserRecord>,
     bindings: &[Binding],
-    now: Timestamp,
+    validity: &Validity,
 ) -> Vec<Vec<String>> {
     let title = ["NAME", "GROUPS", "ROLE", "NAMESPACE", "CERTIFICATES", "EXPIRES"];
     let mut rows = vec![title.map(str::to_owned).to_vec()];
     for (name, user) in users {
-        let valid = user.valid(now).count().to_string();
-        let groups = match groups(user, now).join(",") {
+        let valid = validity.valid(user).count().to_string();
+        let groups = match groups(user, validity).join(",") {
             none if none.is_empty() => "<none>".to_owned(),
             groups => groups,
         };
-        let expires = match user.last_end() {
-            Some(end) if end <= now => format!("{} (expired)", utc::format(end)),
-            Some(end) => utc::format(end),
-            None => "<unknown>".to_owned(),
+        let expires = match (validity.end(user), user.last_end()) {
+            (Some(end), _) => utc::format(end),
+            (None, Some(end)) if end <= validity.now => format!("{} (expired)", utc::format(end)),
+            (None, Some(end)) => format!("{} (not accepted)", utc::format(end)),
+            (None, None) => "<unknown>".to_owned(),
         };
         let row = |role: &str, namespace: &str| {
             [name, &groups, role, namespace, &valid, &expires].map(str::to_owned).to_vec()
@@ -84,10 +104,7 @@ fn rows(
             rows.push(row(if user.is_removed { "<removed>" } else { "<none>" }, "<none>"));
         }
         for binding in own {
-            let role = match binding.role.kind.as_str() {
-                "Role" => format!("Role/{}", binding.role.name),
-                _ => binding.role.name.clone(),
-            };
+            let role = binding.role.to_argument();
             rows.push(row(&role, binding.namespace.as_deref().unwrap_or("<all>")));
         }
     }
@@ -95,26 +112,33 @@ fn rows(
 }
 
 /// The groups of all valid certificates of a user, or those of the last one.
-fn groups(user: &UserRecord, now: Timestamp) -> Vec<&str> {
+fn groups<'a>(user: &'a UserRecord, validity: &'a Validity) -> Vec<&'a str> {
     let valid: BTreeSet<&str> =
-        user.valid(now).flat_map(|it| &it.groups).map(String::as_str).collect();
-    if user.valid(now).next().is_some() {
+        validity.valid(user).flat_map(|it| &it.groups).map(String::as_str).collect();
+    if validity.valid(user).next().is_some() {
         return valid.into_iter().collect();
     }
     let last = user.certificates.last();
     last.into_iter().flat_map(|it| &it.groups).map(String::as_str).collect()
 }
 
-/// Names the contexts whose certificate is not the one that ends last.
+/// Names the contexts whose certificate is not accepted, or not the one that ends last.
 fn report_contexts(
     connection: &Connection,
     users: &BTreeMap<String, UserRecord>,
     in_contexts: &[CertificateInfo],
+    validity: &Validity,
 ) {
     for certificate in in_contexts {
         let CertificateInfo { user, ends, .. } = certificate;
-        if users.get(user).and_then(UserRecord::last_end) != Some(*ends) {
-            let context = context_name(user, &connection.cluster_name);
+        let context = context_name(user, &connection.cluster_name);
+        if !validity.authorities.accept(certificate) {
+            print_note(&format!(
+                "the cluster does not accept the certificate of the context {context:?}, which is of \
+                 another authority; to renew it: sampan user add {user}; to remove the context: \
+                 sampan user remove {user}"
+            ));
+        } else if users.get(user).and_then(|it| validity.end(it)).is_some_and(|it| it != *ends) {
             let end = utc::format(*ends);
             print_note(&format!("the certificate of the context {context:?} ends at {end}"));
         }

@@ -3,25 +3,27 @@
 //! ```text
 //! ConfigMap kube-system/sampan-users     labels: app.kubernetes.io/managed-by: sampan
 //! data:
-//!   jane: {"certificates":[{"ends":"2026-01-31T12:00:00Z","groups":["dev"],"serial":"0a:1b"}]}
+//!   jane: {"certificates":[{"authority":"9f:…","ends":"2026-01-31T12:00:00Z","groups":["dev"],"serial":"0a:1b"}],"namespaces":["shop"]}
 //!   bob_40example.com: {"certificates":[…],"removed":true}
 //! ```
 //!
 //! A record does not depend on the certificate signing request, which the cluster deletes, nor on
 //! role bindings, which are deleted with their namespace. It is in `kube-system`, where only
-//! administrators write: a renewal repeats the groups of a record.
+//! administrators write: a renewal repeats the groups of a record, and its context has the namespace
+//! of the roles that a record names. Whoever may bind roles in a namespace can imitate bindings.
 //!
 //! Certificates are in the order of their issue. Those that have ended are left out, except for the
 //! last one. A user without certificates, and a removed one without a valid one, has no record.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, bail};
 use kube_client::Client;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
+use super::authorities::Authorities;
 use super::bindings::{ATTEMPTS, MANAGED_BY};
-use super::input::{parse_group, parse_name};
+use super::input::{parse_group, parse_name, parse_namespace};
 use crate::connection::explain;
 use crate::kubeconfig::CertificateInfo;
 use crate::utc;
@@ -40,6 +42,8 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.');
 pub(super) struct UserRecord {
     /// The certificates, in the order of their issue.
     pub certificates: Vec<CertificateInfo>,
+    /// The namespaces in which `sampan user add` has given roles.
+    pub namespaces: BTreeSet<String>,
     /// Whether `sampan user remove` has taken away the roles.
     pub is_removed: bool,
 }
@@ -55,6 +59,15 @@ impl UserRecord {
     /// The certificates that have not ended.
     pub(super) fn valid(&self, now: Timestamp) -> impl Iterator<Item = &CertificateInfo> {
         self.certificates.iter().filter(move |it| it.ends > now)
+    }
+
+    /// Those of them that the cluster accepts.
+    pub(super) fn accepted(
+        &self,
+        now: Timestamp,
+        authorities: &Authorities,
+    ) -> impl Iterator<Item = &CertificateInfo> {
+        self.valid(now).filter(|it| authorities.accept(it))
     }
 
     /// The last end of a certificate.
@@ -73,10 +86,16 @@ impl UserRecord {
     }
 
     fn encode(&self) -> String {
-        let certificates = self.certificates.iter().map(
-            |it| json!({"ends": utc::format(it.ends), "groups": it.groups, "serial": it.serial}),
-        );
+        let certificates = self.certificates.iter().map(|it| {
+            json!({
+                "authority": it.authority, "ends": utc::format(it.ends), "groups": it.groups,
+                "serial": it.serial,
+            })
+        });
         let mut record = json!({"certificates": certificates.collect::<Vec<Value>>()});
+        if !self.namespaces.is_empty() {
+            record["namespaces"] = json!(self.namespaces);
+        }
         if self.is_removed {
             record["removed"] = json!(true);
         }
@@ -94,9 +113,16 @@ impl UserRecord {
                 groups: groups.filter_map(|it| parse_group(it).ok()).collect(),
                 user: user.to_owned(),
                 serial: it["serial"].as_str()?.to_owned(),
+                authority: it["authority"].as_str().map(str::to_owned),
             })
         });
-        Self { certificates: certificates.collect(), is_removed: record["removed"] == true }
+        let namespaces = record["namespaces"].as_array().into_iter().flatten();
+        let namespaces = namespaces.filter_map(|it| parse_namespace(it.as_str()?).ok());
+        Self {
+            certificates: certificates.collect(),
+            namespaces: namespaces.collect(),
+            is_removed: record["removed"] == true,
+        }
     }
 }
 
@@ -190,6 +216,7 @@ mod tests {
             groups: groups.iter().map(|it| (*it).to_owned()).collect(),
             user: user.to_owned(),
             serial: serial.to_owned(),
+            authority: None,
         }
     }
 
@@ -210,11 +237,13 @@ mod tests {
     fn groups_of_kubernetes_itself_are_not_read_from_a_record() {
         let end = "2026-01-31T12:00:00Z";
         let text = format!(
-            r#"{{"certificates":[{{"ends":"{end}","groups":["system:masters","dev"],"serial":"1"}},{{}}]}}"#
+            r#"{{"certificates":[{{"ends":"{end}","groups":["system:masters","dev"],"serial":"1"}},{{}}],"namespaces":["shop","../x",1]}}"#
         );
         let read = UserRecord::decode("jane", &text);
-        let expect = certificate("jane", "1", utc::parse(end).unwrap(), &["dev"]);
-        assert_eq!(read, UserRecord { certificates: vec![expect], is_removed: false });
+        let certificates = vec![certificate("jane", "1", utc::parse(end).unwrap(), &["dev"])];
+        let namespaces = BTreeSet::from(["shop".to_owned()]);
+        assert_eq!(read, UserRecord { certificates, namespaces, is_removed: false });
+        assert_eq!(UserRecord::decode("jane", &read.encode()), read);
         assert_eq!(UserRecord::decode("jane", "no JSON"), UserRecord::default());
     }
 

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 
+use super::authorities::Authorities;
 use super::bindings::{self, Binding};
-use super::input::parse_name;
+use super::input::{parse_name, parse_namespace};
 use super::records;
 use super::roles::nearest;
-use crate::connection::{Connection, ConnectionArgs, with_rights};
+use crate::connection::{Connection, ConnectionArgs, who_am_i, with_rights};
 use crate::kubeconfig::{RemovedPerson, context_name, people, remove_person};
 use crate::output::{print_line, print_note};
 use crate::utc;
@@ -17,6 +18,7 @@ use keel::Clock;
 
 const EXAMPLES: &str = "Examples:
   sampan user remove jane
+  sampan user remove jane --namespace shop    takes away the role there, and nothing else
 
 Kubernetes cannot revoke certificates: one that was issued authenticates its user
 until it ends, with the rights of its groups and of the bindings that
@@ -33,6 +35,9 @@ pub(super) struct RemoveArgs {
     /// Name of the user
     #[arg(value_name = "NAME", value_parser = parse_name)]
     name: String,
+    /// Take away only the role in this namespace; the certificates, the context and the other roles stay
+    #[arg(long, short, value_name = "NAMESPACE", value_parser = parse_namespace)]
+    namespace: Option<String>,
     #[command(flatten)]
     connection: ConnectionArgs,
 }
@@ -40,9 +45,53 @@ pub(super) struct RemoveArgs {
 /// Runs the command.
 pub(super) async fn run(args: RemoveArgs, clock: &Clock) -> Result<()> {
     let name = args.name.as_str();
-    let removed =
-        args.connection.run(clock, async |connection| remove(connection, clock, name).await);
+    let removed = args.connection.run(clock, async |connection| match &args.namespace {
+        Some(namespace) => remove_role(connection, clock, name, namespace).await,
+        None => remove(connection, clock, name).await,
+    });
     removed.await.map_err(|error| with_rights(error, NEEDED_RIGHTS))
+}
+
+/// Takes away the roles of a user in one namespace.
+async fn remove_role(
+    connection: &Connection,
+    clock: &Clock,
+    name: &str,
+    namespace: &str,
+) -> Result<()> {
+    let client = &connection.client;
+    let all = bindings::managed(client).await?;
+    let (here, elsewhere): (Vec<&Binding>, Vec<&Binding>) = all
+        .iter()
+        .filter(|it| it.user == name)
+        .partition(|it| it.namespace.as_deref() == Some(namespace));
+    if here.is_empty() {
+        bail!(
+            "{} has no role in namespace {namespace:?} that `sampan user add` has given: `sampan user \
+             list` shows the roles",
+            quoted(name)
+        );
+    }
+    for binding in here {
+        bindings::revoke(client, binding).await?;
+        print_line(&format!("{} removed from {}", quoted(name), binding.describe()))?;
+    }
+    let records = records::read(client, clock.now()).await?;
+    if records.get(name).is_some_and(|it| it.namespaces.contains(namespace)) {
+        records::update(client, clock, name, |stored| {
+            stored.namespaces.remove(namespace);
+        })
+        .await?;
+    }
+    for binding in &elsewhere {
+        print_note(&format!("{} stays in {}", quoted(name), binding.describe()));
+    }
+    if elsewhere.is_empty() {
+        print_note(&format!(
+            "the user has no role any more; to remove its context as well: sampan user remove {name}"
+        ));
+    }
+    Ok(())
 }
 
 async fn remove(connection: &Connection, clock: &Clock, name: &str) -> Result<()> {
@@ -53,8 +102,10 @@ async fn remove(connection: &Connection, clock: &Clock, name: &str) -> Result<()
     let known = all.iter().map(|it| &it.user).chain(records.keys());
     let known: Vec<String> = known.chain(in_contexts.iter().map(|it| &it.user)).cloned().collect();
     check_known(name, &known)?;
+    check_not_oneself(connection, name).await?;
     let mut record = records.remove(name).unwrap_or_default();
     in_contexts.into_iter().filter(|it| it.user == name).for_each(|it| record.add(it));
+    let was_removed = record.is_removed;
     let own: Vec<&Binding> = all.iter().filter(|it| it.user == name).collect();
     for binding in &own {
         bindings::revoke(client, binding).await?;
@@ -63,16 +114,21 @@ async fn remove(connection: &Connection, clock: &Clock, name: &str) -> Result<()
     // The record says how many certificates remain, if the user is added again.
     records::update(client, clock, name, |stored| {
         stored.is_removed = true;
+        stored.namespaces.clear();
         record.certificates.iter().cloned().for_each(|it| stored.add(it));
     })
     .await?;
     let removed = remove_person(&connection.path, name, &connection.cluster_name)?;
     report_context(&removed, name, connection)?;
-    let now = clock.now();
-    let Some(last) = record.valid(now).map(|it| it.ends).max() else { return Ok(()) };
-    let groups = record.valid(now).flat_map(|it| &it.groups).collect();
+    if was_removed && own.is_empty() && !removed.was_there {
+        print_line(&format!("{} was removed before", quoted(name)))?;
+    }
+    let authorities = Authorities::of(connection).await;
+    let valid: Vec<_> = record.accepted(clock.now(), &authorities).collect();
+    let Some(last) = valid.iter().map(|it| it.ends).max() else { return Ok(()) };
+    let groups = valid.iter().flat_map(|it| &it.groups).collect();
     let end = utc::format(last);
-    let remaining = match record.valid(now).count() {
+    let remaining = match valid.len() {
         1 => "1 certificate remains".to_owned(),
         count => format!("{count} certificates remain"),
     };
@@ -90,6 +146,24 @@ fn check_known(name: &str, known: &[String]) -> Result<()> {
     bail!(
         "there is no user {name:?} that `sampan user add` has made{}",
         suggestion.unwrap_or_default()
+    )
+}
+
+/// Whoever removes himself loses the rights that the rest of the removal takes.
+async fn check_not_oneself(connection: &Connection, name: &str) -> Result<()> {
+    // Without the review, the server does not say who the user is.
+    let Ok(user) = who_am_i(&connection.client).await else { return Ok(()) };
+    if user["username"] != *name {
+        return Ok(());
+    }
+    let context = &connection.context;
+    let others = match connection.other_contexts.join(", ") {
+        none if none.is_empty() => String::new(),
+        others => format!(" (the kubeconfig has {others})"),
+    };
+    bail!(
+        "you are the user {name:?} of the context {context:?}, and nothing was removed: name the \
+         context of another administrator with --context{others}"
     )
 }
 

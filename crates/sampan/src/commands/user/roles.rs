@@ -26,6 +26,14 @@ impl Role {
         })
     }
 
+    /// The value of `--role` that means this role.
+    pub(super) fn to_argument(&self) -> String {
+        match self.kind.as_str() {
+            "Role" => format!("Role/{}", self.name),
+            _ => self.name.clone(),
+        }
+    }
+
     /// Reads the reference of a binding.
     pub(super) fn of_binding(binding: &Value) -> Option<Self> {
         let reference = &binding["roleRef"];

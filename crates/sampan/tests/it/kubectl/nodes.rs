@@ -25,6 +25,49 @@ fn a_node_is_drained_and_its_pods_move_to_another() {
     });
 }
 
+const STATEFUL_SET: &str = "
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {clusterIP: None, selector: {app: web}}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: web}
+spec:
+  replicas: 3
+  serviceName: web
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: nginx}]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web}
+spec: {maxUnavailable: 1, selector: {matchLabels: {app: web}}}
+";
+
+#[test]
+fn pods_of_a_stateful_set_are_deleted_and_drained_one_after_the_other() {
+    each_since_alive(22, 2, |kubectl| {
+        kubectl.does_with("create -f -", STATEFUL_SET);
+        let is_ready = "rollout status statefulset/web --timeout=60s";
+        kubectl.does(is_ready);
+        for _ in 0..3 {
+            // The next pod has the same name. kubectl waits until the first one is gone, and would
+            // wait for ever if both happened at once.
+            kubectl.does("delete pod web-1 --timeout=20s");
+            kubectl.does(is_ready);
+        }
+        for node in ["sampan-0", "sampan-1"] {
+            kubectl.does(&format!("drain {node} --ignore-daemonsets --timeout=60s"));
+            kubectl.does(is_ready);
+            kubectl.does(&format!("uncordon {node}"));
+        }
+    });
+}
+
 #[test]
 fn a_disruption_budget_delays_a_drain() {
     // Older releases use policy/v1beta1.

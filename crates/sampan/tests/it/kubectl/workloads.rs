@@ -111,6 +111,10 @@ fn top_shows_the_usage_of_simulated_pods_and_an_autoscaler_follows_it() {
         assert!(nodes.lines().nth(1).unwrap().starts_with("sampan-0 "), "{nodes}");
         let pods = table(&kubectl.does("top pods"));
         assert!(pods.contains("web-"), "{pods}");
+        kubectl.does("create rolebinding jane --clusterrole=view --user=jane");
+        let may_list = "auth can-i list pods.metrics.k8s.io --as=jane";
+        kubectl.until(|| kubectl.outcome(may_list, "").code == 0);
+        assert!(table(&kubectl.does("top pods --as=jane")).contains("web-"));
         let scaled = kubectl.does("autoscale deployment web --min=1 --max=5 --cpu-percent=50");
         assert_eq!(scaled, "horizontalpodautoscaler.autoscaling/web autoscaled\n");
         let active = "wait --for=condition=ScalingActive hpa/web --timeout=60s";

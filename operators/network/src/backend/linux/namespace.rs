@@ -12,7 +12,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 use rtnetlink::LinkUnspec;
 use tokio::sync::oneshot;
 
-use super::netlink::{connected, io_error, link, netlink_error};
+use super::netlink::{Netlink, connected, io_error, link, netlink_error};
 use crate::backend::{BackendError, Mark};
 
 /// What has the name of a namespace.
@@ -85,19 +85,18 @@ pub(super) async fn create(path: &Path, mark: &Mark) -> Result<(), BackendError>
     .await
 }
 
-/// Sets an interface in a namespace up.
-pub(super) async fn set_up(path: &Path, interface: &'static str) -> Result<(), BackendError> {
+/// Calls `act` with a connection to the kernel in the namespace at `path`.
+pub(super) async fn inside<T: Send + 'static>(
+    path: &Path,
+    act: impl AsyncFnOnce(Netlink) -> Result<T, BackendError> + Send + 'static,
+) -> Result<T, BackendError> {
     let path = path.to_owned();
     in_thread(move || {
         if !enter(&path)? {
             let why = format!("there is no namespace {}", path.display());
             return Err(BackendError::Conflict(why));
         }
-        block_on(connected(async |netlink| {
-            let up = LinkUnspec::new_with_name(interface).up().build();
-            let operation = format!("set {interface} up in the namespace {}", path.display());
-            netlink.link().set(up).execute().await.map_err(netlink_error(operation))
-        }))
+        block_on(connected(act))
     })
     .await
 }
@@ -178,11 +177,11 @@ mod tests {
     async fn a_namespace_that_was_deleted_meanwhile_is_a_conflict() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
-        let deleted = set_up(&path, "eth0").await;
+        let deleted = inside(&path, async |_| Ok(())).await;
         assert!(matches!(deleted, Err(BackendError::Conflict(_))), "{deleted:?}");
         // The file without the namespace.
         File::create(&path).unwrap();
-        let unmounted = set_up(&path, "eth0").await;
+        let unmounted = inside(&path, async |_| Ok(())).await;
         assert!(matches!(unmounted, Err(BackendError::Conflict(_))), "{unmounted:?}");
     }
 

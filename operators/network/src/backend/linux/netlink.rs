@@ -42,32 +42,24 @@ pub(super) struct Link {
     pub(super) alias: Option<String>,
     pub(super) group: u32,
     pub(super) kind: Option<InfoKind>,
-    /// The bridge of which it is a port.
-    pub(super) controller: Option<u32>,
     pub(super) is_up: bool,
-    /// Whether the other end of a veth is up.
-    pub(super) has_peer: bool,
 }
 
 impl From<LinkMessage> for Link {
     fn from(message: LinkMessage) -> Self {
-        let flags = message.header.flags;
         let mut link = Self {
             index: message.header.index,
             name: String::new(),
             alias: None,
             group: 0,
             kind: None,
-            controller: None,
-            is_up: flags.contains(LinkFlags::Up),
-            has_peer: flags.contains(LinkFlags::LowerUp),
+            is_up: message.header.flags.contains(LinkFlags::Up),
         };
         for attribute in message.attributes {
             match attribute {
                 LinkAttribute::IfName(name) => link.name = name,
                 LinkAttribute::IfAlias(alias) if !alias.is_empty() => link.alias = Some(alias),
                 LinkAttribute::Group(group) => link.group = group,
-                LinkAttribute::Controller(index) => link.controller = Some(index),
                 LinkAttribute::LinkInfo(infos) => {
                     for info in infos {
                         if let LinkInfo::Kind(kind) = info {

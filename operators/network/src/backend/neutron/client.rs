@@ -1,12 +1,14 @@
 //! [`NeutronClient`]: the calls of Neutron's API.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use http::header::IF_MATCH;
 use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 use super::http_client::{HttpClient, Response, Service};
 use super::model::{Id, Listed};
@@ -17,8 +19,11 @@ use crate::backend::BackendError;
 /// The number of objects in a page of a list. A page is far smaller than the largest response.
 const PAGE: usize = 500;
 
-/// The largest number of pages of a list.
-const MAX_PAGES: usize = 1_000;
+/// The largest number of objects in a list, the largest size of its pages together, and the longest
+/// time for all of them: a server that sends pages without end, or slowly, gets no further.
+const MAX_OBJECTS: usize = 50_000;
+const MAX_LIST: usize = 64 << 20;
+const LIST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// See the [module documentation](self).
 #[derive(Debug)]
@@ -41,13 +46,27 @@ impl NeutronClient {
         &self,
         filters: &[(&str, &str)],
     ) -> Result<Vec<T>, BackendError> {
+        let list = timeout(LIST_TIMEOUT, self.pages(filters)).await;
+        let seconds = LIST_TIMEOUT.as_secs();
+        list.unwrap_or_else(|_| {
+            let why = format!("Neutron has not sent its list of {} in {seconds} s", T::PLURAL);
+            Err(BackendError::Unavailable(why))
+        })
+    }
+
+    async fn pages<T: Listed>(&self, filters: &[(&str, &str)]) -> Result<Vec<T>, BackendError> {
         let unavailable =
             |what: &str| BackendError::Unavailable(format!("Neutron {what} {}", T::PLURAL));
         let mut found = BTreeMap::<Id, T>::new();
-        let mut marker = None;
-        for _ in 0..MAX_PAGES {
+        let (mut marker, mut size) = (None, 0);
+        loop {
             let query = page_query::<T>(filters, marker.as_ref());
             let page = self.page::<T>(&format!("/v2.0/{}?{query}", T::PLURAL)).await?;
+            size += page.size;
+            if size > MAX_LIST {
+                let most = MAX_LIST >> 20;
+                return Err(unavailable(&format!("sends more than {most} MiB in its list of")));
+            }
             marker = page.objects.last().map(|object| object.id().clone());
             let known = found.len();
             found.extend(page.objects.into_iter().map(|object| (object.id().clone(), object)));
@@ -58,13 +77,31 @@ impl NeutronClient {
             if found.len() == known {
                 return Err(unavailable("repeats a page of its list of"));
             }
+            if found.len() > MAX_OBJECTS {
+                return Err(unavailable(&format!("lists more than {MAX_OBJECTS}")));
+            }
         }
-        Err(unavailable(&format!("lists more than {MAX_PAGES} pages of")))
+    }
+
+    /// The objects of the operator's project that match the filters. The server filters them, and so does
+    /// this function.
+    pub(super) async fn list_own<T: Listed>(
+        &self,
+        filters: &[(&str, &str)],
+    ) -> Result<Vec<T>, BackendError> {
+        let Some(project) = self.session(None).await?.project else {
+            return self.list(filters).await;
+        };
+        let filters = [filters, &[("project_id", project.as_str())]].concat();
+        let mut found = self.list::<T>(&filters).await?;
+        found.retain(|object| object.project() == Some(project.as_str()));
+        Ok(found)
     }
 
     async fn page<T: Listed>(&self, path: &str) -> Result<Page<T>, BackendError> {
-        let mut body: Map<String, Value> =
-            self.send(Method::GET, path, None, None).await?.decode()?;
+        let response = self.send(Method::GET, path, None, None).await?;
+        let size = response.size();
+        let mut body: Map<String, Value> = response.decode()?;
         let objects = body.remove(T::PLURAL).unwrap_or_default();
         let objects = Vec::<T>::deserialize(objects).map_err(|error| {
             BackendError::Unavailable(format!("the list of {} is not valid: {error}", T::PLURAL))
@@ -72,7 +109,7 @@ impl NeutronClient {
         let links = body.get(&format!("{}_links", T::PLURAL)).and_then(Value::as_array);
         // The largest page of the server may be smaller than the one that was asked for.
         let has_next = links.is_some_and(|all| all.iter().any(|link| link["rel"] == "next"));
-        Ok(Page { is_last: !has_next && objects.len() < PAGE, objects })
+        Ok(Page { is_last: !has_next && objects.len() < PAGE, objects, size })
     }
 
     pub(super) async fn create(&self, path: &str, body: &Value) -> Result<(), BackendError> {
@@ -149,6 +186,8 @@ impl NeutronClient {
 
 struct Page<T> {
     objects: Vec<T>,
+    /// The length of the response.
+    size: usize,
     is_last: bool,
 }
 

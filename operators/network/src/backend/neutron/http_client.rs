@@ -134,6 +134,11 @@ impl Response {
         self.received.headers().get(name)?.to_str().ok()
     }
 
+    /// The length of the body.
+    pub(super) fn size(&self) -> usize {
+        self.received.body().len()
+    }
+
     /// An error, unless the response is a success.
     pub(super) fn check(self) -> Result<Self, BackendError> {
         if self.status().is_success() { Ok(self) } else { Err(self.error()) }

@@ -15,12 +15,15 @@ pub(super) trait Listed: DeserializeOwned {
     const FIELDS: &'static [&'static str];
 
     fn id(&self) -> &Id;
+
+    fn project(&self) -> Option<&str>;
 }
 
 /// A network.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Network {
     pub(super) id: Id,
+    project_id: Option<String>,
     #[serde(flatten)]
     pub(super) labels: Labels,
     #[serde(default)]
@@ -32,11 +35,23 @@ pub(super) struct Network {
 
 impl Listed for Network {
     const PLURAL: &'static str = "networks";
-    const FIELDS: &'static [&'static str] =
-        &["id", "name", "description", "tags", "admin_state_up", "created_at", "revision_number"];
+    const FIELDS: &'static [&'static str] = &[
+        "id",
+        "project_id",
+        "name",
+        "description",
+        "tags",
+        "admin_state_up",
+        "created_at",
+        "revision_number",
+    ];
 
     fn id(&self) -> &Id {
         &self.id
+    }
+
+    fn project(&self) -> Option<&str> {
+        self.project_id.as_deref()
     }
 }
 
@@ -45,6 +60,7 @@ impl Listed for Network {
 pub(super) struct Subnet {
     pub(super) id: Id,
     pub(super) network_id: Id,
+    project_id: Option<String>,
     #[serde(flatten)]
     pub(super) labels: Labels,
     pub(super) cidr: String,
@@ -57,6 +73,7 @@ impl Listed for Subnet {
     const FIELDS: &'static [&'static str] = &[
         "id",
         "network_id",
+        "project_id",
         "name",
         "description",
         "tags",
@@ -67,6 +84,10 @@ impl Listed for Subnet {
 
     fn id(&self) -> &Id {
         &self.id
+    }
+
+    fn project(&self) -> Option<&str> {
+        self.project_id.as_deref()
     }
 }
 

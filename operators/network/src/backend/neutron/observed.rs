@@ -1,15 +1,16 @@
 //! [`Observed`]: what Neutron has of one Network, and the plan that follows from it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::Change;
-use super::model::{Id, Network, Subnet};
-use crate::backend::{BackendError, Desired, Mark, Plan};
+use super::model::{Id, Listed, Network, Subnet};
+use crate::backend::{BackendError, Desired, Ids, Mark, Plan};
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Default)]
 pub(super) struct Observed {
-    /// The networks with the mark, the one to keep first.
+    /// The networks of the operator's project with the mark, in the order in which they are kept if
+    /// none of them is known.
     pub(super) networks: Vec<Network>,
     /// All subnets of these networks, also those of others.
     pub(super) subnets: Vec<Subnet>,
@@ -34,25 +35,32 @@ impl Observed {
         &self,
         mark: &Mark,
         desired: Option<&Desired>,
+        known: &Ids,
     ) -> Result<Plan<Change>, BackendError> {
-        let mut plan = Plan { changes: Vec::new(), ids: BTreeMap::new() };
-        let kept = usize::from(desired.is_some());
-        for surplus in self.networks.iter().skip(kept) {
-            plan.changes.push(self.plan_deletion(mark, surplus)?);
-        }
-        let Some(desired) = desired else { return Ok(plan) };
-        let Some(network) = self.networks.first() else {
+        let mut plan = Plan { changes: Vec::new(), ids: Ids::new() };
+        let Some(desired) = desired else {
+            plan.changes = self.plan_deletions(mark, &self.networks)?;
+            return Ok(plan);
+        };
+        let known = known.get("network").map(String::as_str);
+        let known = self.networks.iter().find(|network| known == Some(network.id.as_str()));
+        let Some(kept) = known.or(self.networks.first()) else {
             plan.changes.push(Change::CreateNetwork);
             return Ok(plan);
         };
-        plan.ids.insert("network".to_owned(), network.id.to_string());
-        if !network.labels.are_those_of(mark) || !network.admin_state_up {
-            plan.changes.push(Change::UpdateNetwork(network.resource()));
+        plan.ids.insert("network".to_owned(), kept.id.to_string());
+        if !kept.labels.are_those_of(mark) || !kept.admin_state_up {
+            plan.changes.push(Change::UpdateNetwork(kept.resource()));
         }
-        if !network.labels.is_tagged(mark) {
-            plan.changes.push(Change::Tag(network.resource()));
+        if !kept.labels.is_tagged(mark) {
+            plan.changes.push(Change::Tag(kept.resource()));
         }
-        self.plan_subnet(mark, network, desired, &mut plan);
+        self.plan_subnet(mark, kept, desired, &mut plan);
+        // The others are what is left if the kept one cannot be made as desired.
+        if plan.changes.is_empty() {
+            let surplus = self.networks.iter().filter(|network| network.id != kept.id);
+            plan.changes = self.plan_deletions(mark, surplus)?;
+        }
         Ok(plan)
     }
 
@@ -70,7 +78,7 @@ impl Observed {
     ) {
         let (kept, others): (Vec<_>, Vec<_>) = self
             .subnets_of(network)
-            .filter(|subnet| subnet.labels.have(mark))
+            .filter(|subnet| is_ours(mark, network, subnet))
             .partition(|subnet| subnet.cidr.parse() == Ok(desired.cidr()));
         plan.changes.extend(others.into_iter().map(|subnet| Change::Delete(subnet.resource())));
         let Some(subnet) = kept.into_iter().next() else {
@@ -89,14 +97,27 @@ impl Observed {
         }
     }
 
-    /// Deletes a network with its subnets, unless somebody else has added one.
-    fn plan_deletion(&self, mark: &Mark, network: &Network) -> Result<Change, BackendError> {
-        match self.subnets_of(network).find(|subnet| !subnet.labels.have(mark)) {
+    /// Deletes networks with their subnets, unless somebody else has added one.
+    fn plan_deletions<'a>(
+        &self,
+        mark: &Mark,
+        networks: impl IntoIterator<Item = &'a Network>,
+    ) -> Result<Vec<Change>, BackendError> {
+        let deletion = |network: &Network| match self
+            .subnets_of(network)
+            .find(|subnet| !is_ours(mark, network, subnet))
+        {
             None => Ok(Change::Delete(network.resource())),
             Some(subnet) => {
                 let what = format!("network {} has subnet {}", network.id, subnet.id);
                 Err(BackendError::Foreign(what))
             }
-        }
+        };
+        networks.into_iter().map(deletion).collect()
     }
+}
+
+/// Whether this operator has made the subnet of its network.
+fn is_ours(mark: &Mark, network: &Network, subnet: &Subnet) -> bool {
+    subnet.labels.have(mark) && subnet.project() == network.project()
 }

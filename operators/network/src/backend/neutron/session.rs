@@ -17,6 +17,8 @@ pub(super) struct Session {
     pub(super) neutron: String,
     /// None if requests are not authenticated.
     pub(super) token: Option<String>,
+    /// The project of the token. Without Keystone, there are no projects.
+    pub(super) project: Option<String>,
 }
 
 impl fmt::Debug for Session {
@@ -66,7 +68,7 @@ impl Authentication {
     pub(super) async fn begin(&self, http: &HttpClient) -> Result<Session, BackendError> {
         let (url, options) = match self {
             Self::None { neutron } => {
-                return Ok(Session { neutron: neutron.clone(), token: None });
+                return Ok(Session { neutron: neutron.clone(), token: None, project: None });
             }
             Self::Keystone { url, options } => (url, options),
         };
@@ -83,7 +85,11 @@ impl Authentication {
         if token.is_none() {
             return Err(unavailable("Keystone has sent no token"));
         }
-        Ok(Session { neutron, token })
+        // Without one, objects of other projects could not be told apart.
+        let Some(project) = issued.token.project else {
+            return Err(BackendError::Refused("the token of Keystone has no project".to_owned()));
+        };
+        Ok(Session { neutron, token, project: Some(project.id) })
     }
 }
 
@@ -119,6 +125,12 @@ struct Issued {
 struct Token {
     #[serde(default)]
     catalog: Vec<CatalogService>,
+    project: Option<Project>,
+}
+
+#[derive(Deserialize)]
+struct Project {
+    id: String,
 }
 
 #[derive(Deserialize)]

@@ -197,6 +197,11 @@ impl ReviewStatus {
         Ok(review.status.unwrap_or_default())
     }
 
+    /// The size in bytes of what it has allocated.
+    pub(super) fn size(&self) -> usize {
+        self.reason.len()
+    }
+
     /// The decision.
     pub(super) fn into_decision(self) -> Decision {
         let reason = self.reason.into();

@@ -67,6 +67,7 @@ mod tests {
             let field = |it: &&str| Selectable {
                 label: (*it).to_owned(),
                 path: vec![(*it).to_owned()],
+                fallback: None,
                 absent: "",
             };
             fields.iter().map(field).collect()
@@ -84,7 +85,8 @@ mod tests {
     #[test]
     fn an_equal_list_of_fields_shares_the_values() {
         let list = || -> Arc<[Selectable]> {
-            [Selectable { label: "a".to_owned(), path: vec!["a".to_owned()], absent: "" }].into()
+            let path = vec!["a".to_owned()];
+            [Selectable { label: "a".to_owned(), path, fallback: None, absent: "" }].into()
         };
         let cache = FieldCache::default();
         cache.value(&list(), 0, |_| "1".to_owned());
