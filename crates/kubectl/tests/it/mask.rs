@@ -95,8 +95,8 @@ fn mask_part(part: &str) -> String {
         "AGE"
     } else if is_uid(bare) {
         "UID"
-    } else if let Some(stem) = without_suffix(bare) {
-        return format!("{stem}-SUFFIX{}", &part[bare.len()..]);
+    } else if let Some(masked) = masked_name(bare) {
+        return format!("{masked}{}", &part[bare.len()..]);
     } else {
         return part.to_owned();
     };
@@ -121,21 +121,27 @@ fn is_uid(text: &str) -> bool {
     lengths == [8, 4, 4, 4, 12] && text.chars().all(|c| c.is_ascii_hexdigit() || c == '-')
 }
 
-/// The name of a pod without the random letters at its end: `web-7957885594-jljl7`.
-fn without_suffix(text: &str) -> Option<&str> {
+/// The name of a pod such as `web-7957885594-jljl7`. The hash of its template depends on the time of
+/// a `rollout restart`, the suffix is random.
+fn masked_name(text: &str) -> Option<String> {
     const LETTERS: &str = "bcdfghjklmnpqrstvwxz2456789";
     let (stem, suffix) = text.rsplit_once('-')?;
-    let suffix = suffix.trim_end_matches(':');
-    let is_random = suffix.len() == 5 && suffix.chars().all(|c| LETTERS.contains(c));
-    let (_, hash) = stem.rsplit_once('-')?;
+    if suffix.len() != 5 || !suffix.chars().all(|c| LETTERS.contains(c)) {
+        return None;
+    }
+    if stem == "kube-api-access" {
+        return Some(format!("{stem}-SUFFIX"));
+    }
+    let (owner, hash) = stem.rsplit_once('-')?;
     let is_hash = (8..=10).contains(&hash.len()) && hash.chars().all(|c| LETTERS.contains(c));
-    (is_random && (is_hash || stem == "kube-api-access")).then_some(stem)
+    is_hash.then(|| format!("{owner}-HASH-SUFFIX"))
 }
 
 #[test]
 fn what_differs_from_run_to_run_is_masked() {
     assert_eq!(mask("a   5m20s   b\n"), "a   AGE b\n");
-    assert_eq!(mask("web-7957885594-jljl7"), "web-7957885594-SUFFIX");
+    assert_eq!(mask("web-7957885594-jljl7"), "web-HASH-SUFFIX");
+    assert_eq!(mask("kube-api-access-jljl7:"), "kube-api-access-SUFFIX:");
     assert_eq!(mask("uid: b0d79ebf-834c-4f69-9f6b-66aab00388ae"), "uid: UID");
     assert_eq!(mask("\"2026-01-02T03:04:05Z\""), "\"TIME\"");
 }
