@@ -8,6 +8,7 @@ use super::interrupted_plane::{InterruptedPlane, PODS, assert_same_end};
 use super::pod_history::{PodHistory, is_active};
 use crate::operator::Operator;
 use crate::plane::Plane;
+use keel::Entropy;
 use machinery::codec::yaml;
 use machinery::{Value, json};
 
@@ -18,14 +19,13 @@ const SAMPLE: &str = "/apis/zhhnzw.mock.com/v1/namespaces/default/custompods/cus
 const EXAMPLE: &str =
     include_str!("../../../../../operators/custompod/example/custompod-sample.yaml");
 
-/// The desired number of pods of each round; after the last one, the first again.
-const REPLICAS: [usize; 10] = [1, 3, 1, 0, 20, 4, 13, 2, 30, 0];
+/// The desired number of pods of the first rounds; then it is random, up to the largest of them.
+const REPLICAS: [usize; 5] = [1, 3, 1, 0, 100];
 
 #[test]
 fn there_are_never_more_pods_than_requested() {
     let history = RefCell::new(PodHistory::default());
     assert_same_end(&[], |plane, round| {
-        let replicas = |round: u64| REPLICAS[usize::try_from(round).unwrap() % REPLICAS.len()];
         let (before, wanted) = (replicas(round.saturating_sub(1)), replicas(round));
         if round == 0 {
             history.take();
@@ -42,6 +42,12 @@ fn there_are_never_more_pods_than_requested() {
         let is_live = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
         json!(plane.list(PODS).values().filter(is_live).count())
     });
+}
+
+/// The desired number of pods of a round.
+fn replicas(round: u64) -> usize {
+    let random = || usize::try_from(Entropy::seeded(round).below(101)).unwrap();
+    usize::try_from(round).ok().and_then(|it| REPLICAS.get(it).copied()).unwrap_or_else(random)
 }
 
 fn install(plane: &mut InterruptedPlane) {
