@@ -13,7 +13,9 @@ mod stop_signals;
 mod table;
 mod utc;
 
+use std::env;
 use std::io::IsTerminal;
+use std::path::Path;
 use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
@@ -27,6 +29,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let started = tokio::time::Instant::now();
+    if is_called_kubectl() {
+        return run_as_kubectl();
+    }
     let Parsed { log, command } = match args::parse() {
         Ok(parsed) => parsed,
         Err(message) => return output::print_usage(&message),
@@ -75,6 +80,27 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether the program is called by the name `kubectl`, as through a link or a copy.
+fn is_called_kubectl() -> bool {
+    let program = env::args_os().next().unwrap_or_default();
+    Path::new(&program).file_stem().is_some_and(|name| name == "kubectl")
+}
+
+/// Behaves as kubectl, with its usage errors and exit codes.
+fn run_as_kubectl() -> ExitCode {
+    init_logging(None);
+    let args = env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
+    let result = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(anyhow::Error::from)
+        .and_then(|runtime| runtime.block_on(kubectl::call(args, &mut Io::standard())));
+    result.unwrap_or_else(|error| {
+        output::print_error(&error);
+        ExitCode::FAILURE
+    })
 }
 
 /// Sends logs to standard error; without a filter, warnings and errors.

@@ -543,3 +543,23 @@ fn plain_http_on_the_tls_port_gets_an_explanation() {
     let text = "\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
     assert!(response.ends_with(text), "{response}");
 }
+
+#[cfg(unix)]
+#[test]
+fn the_program_behaves_as_kubectl_when_it_is_called_kubectl() {
+    let directory = tempfile::tempdir().unwrap();
+    let link = directory.path().join("kubectl");
+    let program = std::fs::canonicalize(plane::sampan().get_program()).unwrap();
+    std::os::unix::fs::symlink(program, &link).unwrap();
+    let plane = Plane::in_memory();
+    let run = |arguments: &[&str]| {
+        let mut program = Command::new(&link);
+        program.args(arguments).env("KUBECONFIG", &plane.kubeconfig).output().unwrap()
+    };
+    let namespace = run(&["-n", "default", "get", "namespace", "default", "-o", "name"]);
+    assert_eq!(String::from_utf8_lossy(&namespace.stdout), "namespace/default\n");
+    let unknown = run(&["up"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    let message = String::from_utf8_lossy(&unknown.stderr);
+    assert!(message.contains("unknown command \"up\" for \"kubectl\""), "{message}");
+}
