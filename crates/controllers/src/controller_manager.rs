@@ -70,6 +70,7 @@ impl ControllerManager {
             ..ManagerOptions::default()
         };
         let shared_discovery = Arc::default();
+        let reading_client = reader.client();
         let add = |manager: &Manager| {
             for controller in CONTROLLERS.iter().filter(|it| options.selection.contains(it)) {
                 // If a kind cannot be listed, since a Secret cannot be decrypted for example, only the
@@ -80,7 +81,7 @@ impl ControllerManager {
                     name: controller.name,
                     client: manager.managed_client(client),
                     manager,
-                    reader: reader.client(),
+                    reader: reading_client.clone(),
                     options: Arc::clone(&options),
                     shared_discovery: Arc::clone(&shared_discovery),
                 });

@@ -13,7 +13,6 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Poll;
@@ -94,8 +93,10 @@ impl Tasks {
     {
         let guard = Scope::register(&self.0, name);
         let id = guard.id;
+        // A future that moves into an async block takes its size twice: as what the block captures,
+        // and as what it awaits.
+        let mut future = Box::pin(future);
         let handle = tokio::spawn(async move {
-            let mut future = pin!(future);
             let mut polled = poll_fn(|context| {
                 match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
                     Ok(poll) => poll.map(Ok),

@@ -94,7 +94,8 @@ impl Reporter {
 /// See the [module documentation](self). Clones share one queue.
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    queue: mpsc::Sender<NewEvent>,
+    /// The events are boxed: an empty queue has memory for 32 elements.
+    queue: mpsc::Sender<Box<NewEvent>>,
     dropped: Arc<AtomicU64>,
     /// The number of recorded events that were not sent yet, not even in vain.
     unsent: Arc<AtomicUsize>,
@@ -165,14 +166,14 @@ impl Recorder {
         reason: &str,
         message: &str,
     ) {
-        let new_event = NewEvent {
+        let new_event = Box::new(NewEvent {
             regarding,
             event_type,
             reason: reason.to_owned(),
             message: message.to_owned(),
             at: self.clock.now(),
             host: host.to_owned(),
-        };
+        });
         self.unsent.fetch_add(1, Ordering::Relaxed);
         if self.queue.try_send(new_event).is_err() {
             self.unsent.fetch_sub(1, Ordering::Relaxed);
@@ -234,7 +235,7 @@ const NUMBER_BITS: u32 = 20;
 impl Writer {
     /// Runs until all recorders are dropped, or `stop`. After `stop`, queued events are written for
     /// at most [`STOP_TIMEOUT`].
-    async fn run(mut self, mut queue: mpsc::Receiver<NewEvent>, stop: impl Future<Output = ()>) {
+    async fn run(mut self, mut queue: mpsc::Receiver<Box<NewEvent>>, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
         let mut end = None;
         loop {
@@ -248,7 +249,7 @@ impl Writer {
                 }
             };
             let Some(new_event) = new_event else { return };
-            let processing = self.process(new_event);
+            let processing = self.process(*new_event);
             tokio::pin!(processing);
             if end.is_none() {
                 tokio::select! {
