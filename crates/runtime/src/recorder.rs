@@ -235,7 +235,11 @@ const NUMBER_BITS: u32 = 20;
 impl Writer {
     /// Runs until all recorders are dropped, or `stop`. After `stop`, queued events are written for
     /// at most [`STOP_TIMEOUT`].
-    async fn run(mut self, mut queue: mpsc::Receiver<Box<NewEvent>>, stop: impl Future<Output = ()>) {
+    async fn run(
+        mut self,
+        mut queue: mpsc::Receiver<Box<NewEvent>>,
+        stop: impl Future<Output = ()>,
+    ) {
         tokio::pin!(stop);
         let mut end = None;
         loop {

@@ -17,6 +17,7 @@ use std::env;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
+use std::thread;
 
 use tracing_subscriber::EnvFilter;
 
@@ -32,7 +33,10 @@ fn main() -> ExitCode {
     if is_called_kubectl() {
         return run_as_kubectl();
     }
-    let Parsed { log, command } = match args::parse() {
+    // The parser needs 300 kB of stack, which ends with its thread and not with the plane.
+    let parsed = thread::scope(|scope| scope.spawn(args::parse).join());
+    let parsed = parsed.expect("the parser of the command line does not panic");
+    let Parsed { log, command } = match parsed {
         Ok(parsed) => parsed,
         Err(message) => return output::print_usage(&message),
     };

@@ -225,8 +225,8 @@ fn failure(
 
 async fn serve(cx: &RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
     match cx.scope.path.subresource.as_str() {
-        "" => Box::pin(serve_object_or_collection(cx, body)).await,
-        name => Box::pin(serve_subresource(cx, body, name)).await,
+        "" => serve_object_or_collection(cx, body).await,
+        name => serve_subresource(cx, body, name).await,
     }
 }
 
@@ -287,29 +287,29 @@ async fn serve_object_or_collection(
     }
     if let Some(kind) = cx.scope.resource().strategy.unstored {
         if kind.verbs().contains(&cx.scope.verb.as_str()) {
-            return unstored::serve(cx, body, kind).await;
+            return Box::pin(unstored::serve(cx, body, kind)).await;
         }
         return Err(Status::method_not_allowed());
     }
     let all_namespaces = cx.scope.resource().namespaced && cx.scope.path.namespace.is_empty();
     match cx.scope.verb {
-        Verb::Get => get::get(cx).await,
-        Verb::List => list::list(cx).await,
+        Verb::Get => Box::pin(get::get(cx)).await,
+        Verb::List => Box::pin(list::list(cx)).await,
         // Upstream: custom resources have no router that rejects a name in the path of a create.
         Verb::Create
             if !all_namespaces && (!named || !cx.scope.resource().conventions.routes_names) =>
         {
-            create::create(cx, body).await
+            Box::pin(create::create(cx, body)).await
         }
-        Verb::Update if named => update::update(cx, body, UpdateStrategy::Main).await,
-        Verb::Patch if named => patch::patch(cx, body, UpdateStrategy::Main).await,
+        Verb::Update if named => Box::pin(update::update(cx, body, UpdateStrategy::Main)).await,
+        Verb::Patch if named => Box::pin(patch::patch(cx, body, UpdateStrategy::Main)).await,
         Verb::Update | Verb::Patch if !cx.scope.resource().conventions.routes_names => {
             Err(Status::bad_request("name must be provided"))
         }
-        Verb::Delete => delete::delete(cx, body).await,
+        Verb::Delete => Box::pin(delete::delete(cx, body)).await,
         // Upstream: the collection of namespaces cannot be deleted.
         Verb::DeleteCollection if !all_namespaces && !cx.scope.path.is_namespace() => {
-            delete_collection::delete_collection(cx, body).await
+            Box::pin(delete_collection::delete_collection(cx, body)).await
         }
         _ => Err(method_not_allowed(cx)),
     }
@@ -372,34 +372,36 @@ async fn serve_subresource(
         .ok_or_else(|| cx.scope.not_found())?;
     validate_name_in_path(&cx.scope.path.name)?;
     match (subresource, cx.scope.verb) {
-        (SubresourceRoute::Status, Verb::Get) => get::get(cx).await,
+        (SubresourceRoute::Status, Verb::Get) => Box::pin(get::get(cx)).await,
         (SubresourceRoute::Status, Verb::Update) => {
-            update::update(cx, body, UpdateStrategy::Status).await
+            Box::pin(update::update(cx, body, UpdateStrategy::Status)).await
         }
         (SubresourceRoute::Status, Verb::Patch) => {
-            patch::patch(cx, body, UpdateStrategy::Status).await
+            Box::pin(patch::patch(cx, body, UpdateStrategy::Status)).await
         }
-        (SubresourceRoute::Scale(it), Verb::Get) => scale::get(cx, it).await,
-        (SubresourceRoute::Scale(it), Verb::Update) => scale::update(cx, body, it).await,
-        (SubresourceRoute::Scale(it), Verb::Patch) => scale::patch(cx, body, it).await,
+        (SubresourceRoute::Scale(it), Verb::Get) => Box::pin(scale::get(cx, it)).await,
+        (SubresourceRoute::Scale(it), Verb::Update) => Box::pin(scale::update(cx, body, it)).await,
+        (SubresourceRoute::Scale(it), Verb::Patch) => Box::pin(scale::patch(cx, body, it)).await,
         (SubresourceRoute::Other(it), verb) => match (&it.action, verb) {
             (Action::Replace { verbs, .. }, verb) if !verbs.contains(&verb.as_str()) => {
                 Err(Status::method_not_allowed())
             }
-            (Action::Replace { .. }, Verb::Get) => get::get(cx).await,
+            (Action::Replace { .. }, Verb::Get) => Box::pin(get::get(cx)).await,
             (&Action::Replace { prepare, validate, .. }, Verb::Update) => {
                 let strategy = UpdateStrategy::Subresource { prepare, validate };
-                update::update(cx, body, strategy).await
+                Box::pin(update::update(cx, body, strategy)).await
             }
             (&Action::Replace { prepare, validate, .. }, Verb::Patch) => {
                 let strategy = UpdateStrategy::Subresource { prepare, validate };
-                patch::patch(cx, body, strategy).await
+                Box::pin(patch::patch(cx, body, strategy)).await
             }
-            (Action::Post(change), Verb::Create) => subresource::post(cx, body, it, *change).await,
-            (Action::Evict, Verb::Create) => eviction::evict(cx, body, it).await,
-            (Action::Token, Verb::Create) => token_request::create(cx, body, it).await,
+            (Action::Post(change), Verb::Create) => {
+                Box::pin(subresource::post(cx, body, it, *change)).await
+            }
+            (Action::Evict, Verb::Create) => Box::pin(eviction::evict(cx, body, it)).await,
+            (Action::Token, Verb::Create) => Box::pin(token_request::create(cx, body, it)).await,
             (Action::Connect(verbs), verb) if verbs.contains(&verb.as_str()) => {
-                connect::connect(cx, it).await
+                Box::pin(connect::connect(cx, it)).await
             }
             _ => Err(Status::method_not_allowed()),
         },

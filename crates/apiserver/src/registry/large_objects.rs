@@ -29,15 +29,19 @@ pub(crate) fn has_large_objects(served: &ServedResource, namespace: &str) -> boo
     })
 }
 
-/// Runs `work`, outside of the calling worker if it is expensive.
-pub(crate) async fn offload_if<F: Future>(
+/// Runs `work`, outside of the calling worker if it is expensive. It is boxed before anything else: a
+/// future that is passed on by value takes its size at every level.
+pub(crate) fn offload_if<F: Future>(
     is_expensive: bool,
     scope: &RequestScope,
     work: F,
-) -> F::Output {
-    if !is_expensive {
-        return work.await;
+) -> impl Future<Output = F::Output> {
+    let work = Box::pin(work);
+    async move {
+        if !is_expensive {
+            return work.await;
+        }
+        let flow = flow_control::large_request_flow(&scope.user);
+        scope.storage.offload.run(flow.as_deref(), work).await
     }
-    let flow = flow_control::large_request_flow(&scope.user);
-    scope.storage.offload.run(flow.as_deref(), work).await
 }

@@ -9,6 +9,9 @@ use super::{Attributes, Authorization, Authorizer, Decision, Rules};
 use crate::auth::authentication::User;
 use machinery::{PolicyRule, json};
 
+/// The reason of the audit log for what a component may do.
+const REASON: &str = "allowed by the fixed role of a component of this plane";
+
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
 pub struct FixedRoles {
@@ -43,7 +46,11 @@ impl Authorizer for FixedRoles {
             rule.allows(attributes.verb, target.group, target.resource, target.subresource)
                 && rule.allows_name(target.name)
         });
-        if is_allowed { Decision::allow().into() } else { Decision::no_opinion("").into() }
+        if is_allowed {
+            Decision::Allow(REASON.into()).into()
+        } else {
+            Decision::no_opinion("").into()
+        }
     }
 
     fn rules(&self, user: &User, _: &str, rules: &mut Rules) {
