@@ -4,6 +4,7 @@
 
 mod command_line;
 mod golden;
+mod generate;
 mod refusals;
 mod building;
 mod programs;
