@@ -7,6 +7,8 @@ mod golden;
 mod generate;
 mod refusals;
 mod building;
+mod crd_comparison;
+mod corpus;
 mod programs;
 mod image;
 mod push;
