@@ -13,7 +13,10 @@
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
+mod schema_patch;
 mod markers;
+mod object_options;
+mod arguments;
 mod resource;
 mod versions;
 
@@ -26,6 +29,13 @@ mod versions;
 ///
 /// A `rule(…)` here applies to the spec. A rule for the whole object, with `self.metadata.name` and
 /// `self.status`, is `object_rule(…)`.
+///
+/// | argument | gives |
+/// |---|---|
+/// | `object_rule(…)` | a rule for the whole object |
+/// | `object_patch("keyword" = json, …)` | keywords of the schema of the whole object, as `patch(…)` of [`macro@schema`] |
+/// | `optional_spec` | an object need not have a spec: the field `spec` dereferences to an `Option` |
+/// | `status_subresource = false` | the status is written with the rest of the object; `true` adds the subresource to a kind without a status |
 ///
 /// ```
 /// use runtime::{crd, kube_core::CustomResourceExt, resource, schema};
@@ -79,13 +89,20 @@ pub fn resource(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `preserve_unknown_fields` | `x-kubernetes-preserve-unknown-fields`: unknown fields are not pruned |
 /// | `embedded_resource` | `x-kubernetes-embedded-resource`: an object with `apiVersion`, `kind` and `metadata` |
 /// | `int_or_string` | `x-kubernetes-int-or-string`: an integer or a string |
+/// | `patch("keyword" = json, …)` | any keyword, in place of that of the type; `null` removes it |
+/// | `nullable = false` | optional fields do not accept null, and are left out instead; on the type only |
 /// | `crate_path = ::path` | the path of `sampan-runtime`, by default `::runtime`; on the type only |
+///
+/// A patch is the last word about a schema. Those in `items`, `additionalProperties` and `properties`
+/// are merged with what is there; other values are replaced. The value of `default` may be null.
 ///
 /// ```
 /// use runtime::{kube_core::CustomResourceExt, resource, schema};
 ///
-/// #[resource(group = "example.com", version = "v1", kind = "Gate")]
+/// #[resource(group = "example.com", version = "v1", kind = "Gate", nullable = false)]
 /// struct GateSpec {
+///     #[schema(patch("default" = 2, "not" = {"enum": [13]}))]
+///     lanes: Option<i32>,
 ///     #[schema(list_map_keys("name"))]
 ///     ports: Vec<Port>,
 /// }
@@ -101,6 +118,8 @@ pub fn resource(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// let crd = serde_json::to_value(Gate::crd())?;
 /// let ports = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/ports";
 /// assert_eq!(crd.pointer(ports).unwrap()["x-kubernetes-list-type"], "map");
+/// let lanes = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/lanes";
+/// assert_eq!(crd.pointer(lanes).unwrap()["default"], 2);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[proc_macro_attribute]

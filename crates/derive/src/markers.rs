@@ -7,8 +7,15 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, LitStr, Meta, Token};
 
+use crate::schema_patch::SchemaPatch;
+
+/// The extension with the patch of a field. The runtime applies and removes it.
+pub(crate) const FIELD_PATCH: &str = "x-sampan-patch";
+/// The extension with the patch of a type: a field of this type may have another one.
+pub(crate) const TYPE_PATCH: &str = "x-sampan-type-patch";
+
 /// The arguments of `#[schema(…)]` on a field, for messages.
-pub(crate) const FIELD_ARGUMENTS: [&str; 7] = [
+pub(crate) const FIELD_ARGUMENTS: [&str; 8] = [
     "rule",
     "list_type",
     "list_map_keys",
@@ -16,6 +23,7 @@ pub(crate) const FIELD_ARGUMENTS: [&str; 7] = [
     "preserve_unknown_fields",
     "embedded_resource",
     "int_or_string",
+    "patch",
 ];
 
 /// The arguments of a rule after its expression.
@@ -35,6 +43,7 @@ pub(crate) struct Markers {
     rules: Vec<TokenStream>,
     /// Names and values, in the order of the source.
     extensions: Vec<(&'static str, TokenStream)>,
+    patch: SchemaPatch,
 }
 
 impl Markers {
@@ -71,6 +80,7 @@ impl Markers {
             }
             "embedded_resource" => self.flag(meta, "x-kubernetes-embedded-resource")?,
             "int_or_string" => self.flag(meta, "x-kubernetes-int-or-string")?,
+            "patch" => self.take_patch(meta)?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -81,6 +91,11 @@ impl Markers {
         let rule: Rule = meta.require_list()?.parse_args()?;
         self.rules.push(rule.json());
         Ok(())
+    }
+
+    /// Adds the arguments of `meta` as keywords.
+    pub(crate) fn take_patch(&mut self, meta: &Meta) -> syn::Result<()> {
+        self.patch.extend(meta.require_list()?.parse_args()?, meta)
     }
 
     /// The markers of a field, whose `#[schema(…)]` attributes are removed.
@@ -100,13 +115,16 @@ impl Markers {
         Ok(markers)
     }
 
-    /// The attribute for schemars with all extensions.
-    pub(crate) fn attribute(&self) -> Option<Attribute> {
+    /// The attribute for schemars with all extensions; `patch` is the name of that with the patch.
+    pub(crate) fn attribute(&self, patch: &str) -> Option<Attribute> {
         let mut entries: Vec<TokenStream> =
             self.extensions.iter().map(|(name, value)| quote!(#name = #value)).collect();
         if !self.rules.is_empty() {
             let rules = &self.rules;
             entries.push(quote!("x-kubernetes-validations" = [#(#rules),*]));
+        }
+        if let Some(json) = self.patch.json() {
+            entries.push(quote!(#patch = #json));
         }
         if entries.is_empty() {
             return None;
@@ -213,7 +231,8 @@ mod tests {
     /// `expected`, without white space.
     fn check(attributes: &[Attribute], expected: &str) {
         let mut attributes = attributes.to_vec();
-        let result = Markers::of_field(&mut attributes).map(|markers| markers.attribute());
+        let result =
+            Markers::of_field(&mut attributes).map(|markers| markers.attribute(FIELD_PATCH));
         let found = match result {
             Ok(attribute) => attribute.map(|it| it.to_token_stream().to_string()),
             Err(error) => Some(error.to_string()),
@@ -253,7 +272,20 @@ mod tests {
     }
 
     #[test]
+    fn patches_form_one_extension() {
+        check(
+            &[
+                syn::parse_quote!(#[schema(patch("format" = null, "default" = -1))]),
+                syn::parse_quote!(#[schema(patch("items" = {"maxLength": 3}))]),
+            ],
+            r#"#[schemars(extend("x-sampan-patch" =
+                "{\"format\":null,\"default\":-1,\"items\":{\"maxLength\":3}}"))]"#,
+        );
+    }
+
+    #[test]
     fn a_repeated_argument_is_refused() {
+        check(&[syn::parse_quote!(#[schema(patch("a" = 1), patch("a" = 2))])], "a is set twice");
         check(
             &[syn::parse_quote!(#[schema(list_type = "set", list_map_keys("name"))])],
             "x-kubernetes-list-type is set twice",
@@ -279,7 +311,8 @@ mod tests {
         check(
             &[syn::parse_quote!(#[schema(lits_type = "set")])],
             "unknown argument `lits_type` of #[schema(…)] on a field; known: rule, list_type, \
-             list_map_keys, map_type, preserve_unknown_fields, embedded_resource, int_or_string",
+             list_map_keys, map_type, preserve_unknown_fields, embedded_resource, int_or_string, \
+             patch",
         );
         check(
             &[syn::parse_quote!(#[schema(rule("a", massage = "b"))])],

@@ -3,53 +3,24 @@
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
-use syn::parse::Parser;
 use syn::punctuated::Punctuated;
-use syn::{
-    Attribute, Data, DeriveInput, Expr, ExprLit, Fields, Ident, Lit, LitStr, Meta, Path, Token,
-    Type,
-};
+use syn::{Attribute, Data, DeriveInput, Expr, Fields, Lit, Meta, Path, Token, Type};
 
-use crate::markers::{FIELD_ARGUMENTS, Markers, unknown_argument};
+use crate::arguments::{Arguments, Metas};
+use crate::markers::{FIELD_ARGUMENTS, FIELD_PATCH, Markers, TYPE_PATCH, unknown_argument};
+use crate::object_options::ObjectOptions;
 
-/// The arguments of kube-derive that `#[resource(…)]` accepts.
-const KUBE_ARGUMENTS: [&str; 24] = [
-    "group",
-    "version",
-    "kind",
-    "namespaced",
-    "status",
-    "scale",
-    "printcolumn",
-    "shortname",
-    "category",
-    "selectable",
-    "plural",
-    "singular",
-    "doc",
-    "root",
-    "no_spec",
-    "derive",
-    "attr",
-    "schema",
-    "annotation",
-    "label",
-    "validation",
-    "storage",
-    "served",
-    "deprecated",
-];
-
-type Metas = Punctuated<Meta, Token![,]>;
+/// The extension of a type whose optional fields do not accept null. The runtime removes it.
+const NOT_NULLABLE: &str = "x-sampan-not-nullable";
 
 /// `#[schema(…)]` on a type.
 pub(crate) fn schema(arguments: TokenStream, mut item: DeriveInput) -> syn::Result<TokenStream> {
     let arguments = Arguments::parse(arguments)?;
     if let Some(meta) = arguments.rest.first() {
-        let known = [&FIELD_ARGUMENTS[..], &["crate_path"]].concat();
+        let known = [&FIELD_ARGUMENTS[..], &["nullable", "crate_path"]].concat();
         return Err(unknown_argument(meta, "#[schema(…)]", &known));
     }
-    expand_schema(&arguments, &mut item)?;
+    expand_schema(&arguments, &arguments.markers, &mut item)?;
     let part_checks = part_checks(&arguments, &item);
     // Before the item, so that its errors come first.
     Ok(quote!(#part_checks #item))
@@ -64,32 +35,59 @@ pub(crate) fn resource(arguments: TokenStream, mut item: DeriveInput) -> syn::Re
         ));
     }
     let mut arguments = Arguments::parse(arguments)?;
+    let options = arguments.take_object_options()?;
     arguments.check_names(&item)?;
     if !arguments.rest.iter().any(|it| it.path().is_ident("doc"))
         && let Some(documentation) = documentation(&item.attrs)
     {
         arguments.rest.push(syn::parse_quote!(doc = #documentation));
     }
-    expand_schema(&arguments, &mut item)?;
+    let derived = derives(&item.attrs)?;
+    expand_schema(&arguments, &arguments.markers, &mut item)?;
+    if !options.optional_spec {
+        let object = expand_object(&mut arguments, &options, &mut item)?;
+        let part_checks = part_checks(&arguments, &item);
+        return Ok(quote!(#part_checks #item #object));
+    }
+    let part_checks = part_checks(&arguments, &item);
+    let mut optional = ObjectOptions::optional_spec(&item, &derived);
+    expand_schema(&arguments, &Markers::default(), &mut optional)?;
+    arguments.rest.push(syn::parse_quote!(no_spec));
+    let object = expand_object(&mut arguments, &options, &mut optional)?;
+    let traits = ObjectOptions::optional_spec_traits(&item.ident);
+    Ok(quote!(#part_checks #item #optional #traits #object))
+}
+
+/// Adds what makes `spec` the spec of a kind, and returns the implementations for the kind.
+fn expand_object(
+    arguments: &mut Arguments,
+    options: &ObjectOptions,
+    spec: &mut DeriveInput,
+) -> syn::Result<TokenStream> {
     let macro_support = arguments.macro_support();
     let path = |krate: &str| quote!(#macro_support).to_string().replace(' ', "") + "::" + krate;
-    let (core, openapi, schemars) = (path("kube_core"), path("k8s_openapi"), path("schemars"));
-    let (serde, json, kube) = (path("serde"), path("serde_json"), path("kube_derive"));
-    let root_schema = arguments.root_schema(&item)?;
+    let (core, openapi) = (path(options.core_module()), path("k8s_openapi"));
+    let (schemars, serde) = (path("schemars"), path("serde"));
+    let (json, kube) = (path("serde_json"), path("kube_derive"));
+    let root_schema = arguments.root_schema(spec)?;
     if root_schema.is_some() {
         arguments.rest.push(syn::parse_quote!(schema = "manual"));
     }
+    let crd = options.crd(&arguments.root(&spec.ident)?, &macro_support);
     let rest = &arguments.rest;
-    item.attrs.insert(0, syn::parse_quote!(#[derive(#macro_support::kube_derive::CustomResource)]));
-    item.attrs.push(syn::parse_quote!(
+    spec.attrs.insert(0, syn::parse_quote!(#[derive(#macro_support::kube_derive::CustomResource)]));
+    spec.attrs.push(syn::parse_quote!(
         #[kube(#rest, crates(kube = #kube, kube_core = #core, k8s_openapi = #openapi,
             schemars = #schemars, serde = #serde, serde_json = #json))]
     ));
-    let part_checks = part_checks(&arguments, &item);
-    Ok(quote!(#part_checks #item #root_schema))
+    Ok(quote!(#root_schema #crd))
 }
 
-fn expand_schema(arguments: &Arguments, item: &mut DeriveInput) -> syn::Result<()> {
+fn expand_schema(
+    arguments: &Arguments,
+    markers: &Markers,
+    item: &mut DeriveInput,
+) -> syn::Result<()> {
     let macro_support = arguments.macro_support();
     let present = derives(&item.attrs)?;
     let wanted: [(&str, Path); 5] = [
@@ -112,115 +110,33 @@ fn expand_schema(arguments: &Arguments, item: &mut DeriveInput) -> syn::Result<(
     if matches!(item.data, Data::Struct(_)) && !has_rename_all(&item.attrs)? {
         item.attrs.push(syn::parse_quote!(#[serde(rename_all = "camelCase")]));
     }
-    item.attrs.extend(arguments.markers.attribute());
+    item.attrs.extend(markers.attribute(TYPE_PATCH));
+    if !arguments.nullable {
+        item.attrs.push(syn::parse_quote!(#[schemars(extend(#NOT_NULLABLE = true))]));
+        leave_out_absent_fields(&mut item.data);
+    }
     each_field(&mut item.data, &mut |attributes| {
         let markers = Markers::of_field(attributes)?;
-        attributes.extend(markers.attribute());
+        attributes.extend(markers.attribute(FIELD_PATCH));
         Ok(())
     })
 }
 
-/// The arguments of an annotation on a type.
-struct Arguments {
-    markers: Markers,
-    /// The rules of the whole object.
-    object_markers: Markers,
-    crate_path: Path,
-    /// The arguments for kube-derive.
-    rest: Metas,
-}
-
-impl Arguments {
-    fn parse(tokens: TokenStream) -> syn::Result<Self> {
-        let metas = Metas::parse_terminated.parse2(tokens)?;
-        let mut parsed = Self {
-            markers: Markers::default(),
-            object_markers: Markers::default(),
-            crate_path: syn::parse_quote!(::runtime),
-            rest: Metas::new(),
-        };
-        for meta in metas {
-            if meta.path().is_ident("crate_path") {
-                let value = &meta.require_name_value()?.value;
-                parsed.crate_path = syn::parse2(quote!(#value))?;
-            } else if meta.path().is_ident("object_rule") {
-                parsed.object_markers.take_rule(&meta)?;
-            } else if !parsed.markers.take(&meta)? {
-                parsed.rest.push(meta);
-            }
+/// Absent fields are not written as null. A field with `#[schemars(required)]` is always written, and
+/// one with an attribute of its own as that says.
+fn leave_out_absent_fields(data: &mut Data) {
+    let Data::Struct(data) = data else { return };
+    let is_option = |ty: &Type| match ty {
+        Type::Path(path) => path.path.segments.last().is_some_and(|it| it.ident == "Option"),
+        _ => false,
+    };
+    for field in data.fields.iter_mut().filter(|field| is_option(&field.ty)) {
+        if !has_meta(&field.attrs, &["required", "skip", "skip_serializing", "skip_serializing_if"])
+        {
+            field.attrs.push(syn::parse_quote!(
+                #[serde(skip_serializing_if = "::core::option::Option::is_none")]
+            ));
         }
-        Ok(parsed)
-    }
-
-    /// Checks the arguments for kube-derive, whose own errors do not say what is known.
-    fn check_names(&self, item: &DeriveInput) -> syn::Result<()> {
-        for meta in &self.rest {
-            if !KUBE_ARGUMENTS.iter().any(|name| meta.path().is_ident(name)) {
-                let ours = [&FIELD_ARGUMENTS[..], &["object_rule", "crate_path"]].concat();
-                let known = [&KUBE_ARGUMENTS[..], &ours].concat();
-                return Err(unknown_argument(meta, "#[resource(…)]", &known));
-            }
-        }
-        for name in ["group", "version", "kind"] {
-            if !self.rest.iter().any(|meta| meta.path().is_ident(name)) {
-                let message = format!("missing argument `{name} = \"…\"` of #[resource(…)]");
-                return Err(syn::Error::new_spanned(&item.ident, message));
-            }
-        }
-        Ok(())
-    }
-
-    /// Implements `JsonSchema` for the root object if it has `object_rule`s. kube-derive's own
-    /// implementation cannot be used: its expansion names crates that an operator need not depend
-    /// on.
-    fn root_schema(&self, item: &DeriveInput) -> syn::Result<Option<TokenStream>> {
-        let Some(rules) = self.object_markers.attribute() else { return Ok(None) };
-        let (macro_support, spec) = (self.macro_support(), &item.ident);
-        let schemars = quote!(#macro_support::schemars).to_string().replace(' ', "");
-        let documentation = self.text("doc").map(|text| quote!(#[doc = #text]));
-        let Some(kind) = self.text("root").or_else(|| self.text("kind")) else {
-            return Err(syn::Error::new_spanned(spec, "missing argument `kind = \"…\"`"));
-        };
-        let status: Option<Path> = self.text("status").map(|it| it.parse()).transpose()?;
-        let status = status.map(|status| quote!(status: ::core::option::Option<#status>));
-        let root: Ident = kind.parse()?;
-        Ok(Some(quote! {
-            impl #macro_support::schemars::JsonSchema for #root {
-                fn schema_name() -> ::std::borrow::Cow<'static, str> {
-                    ::std::borrow::Cow::Borrowed(#kind)
-                }
-
-                fn json_schema(
-                    generator: &mut #macro_support::schemars::SchemaGenerator,
-                ) -> #macro_support::schemars::Schema {
-                    #documentation
-                    #[derive(#macro_support::schemars::JsonSchema)]
-                    #[schemars(crate = #schemars)]
-                    #rules
-                    #[allow(dead_code, reason = "only its schema is used")]
-                    struct Root {
-                        spec: #spec,
-                        #status
-                    }
-                    <Root as #macro_support::schemars::JsonSchema>::json_schema(generator)
-                }
-            }
-        }))
-    }
-
-    /// The value of `name = "value"` among the arguments for kube-derive.
-    fn text(&self, name: &str) -> Option<LitStr> {
-        let meta = self.rest.iter().find(|it| it.path().is_ident(name))?;
-        match &meta.require_name_value().ok()?.value {
-            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.clone()),
-            _ => None,
-        }
-    }
-
-    /// The module of `sampan-runtime` with the items that expansions use.
-    fn macro_support(&self) -> Path {
-        let crate_path = &self.crate_path;
-        syn::parse_quote!(#crate_path::macro_support)
     }
 }
 
@@ -264,13 +180,17 @@ fn element_type(ty: &Type) -> &Type {
 
 /// Whether a field is left out of the schema, or has one that is not that of its type.
 fn has_own_schema(attributes: &[Attribute]) -> bool {
-    let own = ["skip", "with", "schema_with", "skip_serializing", "skip_deserializing"];
+    has_meta(attributes, &["skip", "with", "schema_with", "skip_serializing", "skip_deserializing"])
+}
+
+/// Whether an attribute of serde or schemars has one of these arguments.
+fn has_meta(attributes: &[Attribute], names: &[&str]) -> bool {
     let relevant = attributes
         .iter()
         .filter(|it| it.path().is_ident("serde") || it.path().is_ident("schemars"));
     let mut metas =
         relevant.filter_map(|it| it.parse_args_with(Metas::parse_terminated).ok()).flatten();
-    metas.any(|meta| own.iter().any(|name| meta.path().is_ident(name)))
+    metas.any(|meta| names.iter().any(|name| meta.path().is_ident(name)))
 }
 
 /// The last segments of all derived traits.
@@ -381,8 +301,35 @@ mod tests {
         );
         let expanded = expanded(resource(rule, item));
         assert!(expanded.contains(r#"schema="manual""#), "{expanded}");
-        let root = "structRoot{spec:SiteSpec,status:::core::option::Option<super::Status>}";
+        let root = "structRoot{spec:SiteSpec,status:::core::option::Option<super::Status>,}";
         assert!(expanded.contains(root), "{expanded}");
+    }
+
+    #[test]
+    fn an_optional_spec_is_a_field_of_the_struct_that_kube_derive_takes() {
+        let item = syn::parse_quote!(
+            #[derive(PartialEq)]
+            struct SiteSpec {
+                size: Option<i32>,
+                #[schemars(required)]
+                name: Option<String>,
+            }
+        );
+        let arguments = quote!(
+            group = "g",
+            version = "v1",
+            kind = "Site",
+            optional_spec,
+            nullable = false,
+            status_subresource = false
+        );
+        let expanded = expanded(resource(arguments, item));
+        assert!(expanded.contains("structOptionalSiteSpec{"), "{expanded}");
+        assert!(expanded.contains("#[derive(Default,PartialEq)]"), "{expanded}");
+        assert!(expanded.contains("macro_support::draft_kube_core"), "{expanded}");
+        assert!(expanded.contains("with_status_subresource("), "{expanded}");
+        assert_eq!(expanded.matches("x-sampan-not-nullable").count(), 2, "{expanded}");
+        assert_eq!(expanded.matches("skip_serializing_if").count(), 2, "{expanded}");
     }
 
     #[test]
@@ -394,7 +341,7 @@ mod tests {
         );
         let error = expanded(schema(quote!(group = "example.com"), part));
         let known = "rule, list_type, list_map_keys, map_type, preserve_unknown_fields, \
-                     embedded_resource, int_or_string, crate_path";
+                     embedded_resource, int_or_string, patch, nullable, crate_path";
         assert_eq!(error, format!("unknown argument `group` of #[schema(…)]; known: {known}"));
         let kinds: DeriveInput = syn::parse_quote!(
             enum Kinds {

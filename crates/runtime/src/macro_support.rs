@@ -1,17 +1,72 @@
 //! The items that the expansions of `#[resource]`, `#[schema]` and `#[derive(Versions)]` use: crates,
-//! so that an operator's `Cargo.toml` need not list them, and [`remove_unsupported_formats`]. Operators do
-//! not use this module.
+//! so that an operator's `Cargo.toml` need not list them, and what changes a derived CRD. Operators do not
+//! use this module.
 
 pub use k8s_openapi;
-pub use kube_core;
+pub use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 pub use kube_derive;
 pub use schemars;
 pub use serde;
 pub use serde_json;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceSubresourceStatus;
 use schemars::transform::transform_subschemas;
 use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
+
+/// kube-core, with one more transformation of schemas.
+pub mod kube_core {
+    pub use ::kube_core::*;
+
+    /// kube-core's transformations, the last of which is ours.
+    pub mod schema {
+        pub use ::kube_core::schema::*;
+
+        pub use crate::schema_patch::SchemaPatches as OptionalIntOrString;
+    }
+}
+
+/// kube-core for a kind whose CRD is changed after kube-derive has made it: the macro implements the
+/// real `CustomResourceExt`.
+pub mod draft_kube_core {
+    pub use super::kube_core::*;
+
+    /// Custom resource definitions.
+    pub mod crd {
+        pub use ::kube_core::crd::*;
+
+        /// The version that kube-derive implements.
+        pub mod v1 {
+            use crate::macro_support::{CustomResourceDefinition, kube_core::ApiResource};
+
+            /// The functions of kube-core's trait of this name, before the change.
+            #[doc(hidden)]
+            #[allow(missing_docs, reason = "as in kube-core")]
+            pub trait CustomResourceExt {
+                fn crd() -> CustomResourceDefinition;
+                fn crd_name() -> &'static str;
+                fn api_resource() -> ApiResource;
+                fn shortnames() -> &'static [&'static str];
+            }
+        }
+    }
+}
+
+/// The CRD with the status subresource, or without it.
+#[doc(hidden)]
+pub fn with_status_subresource(
+    mut crd: CustomResourceDefinition,
+    has_status: bool,
+) -> CustomResourceDefinition {
+    for version in &mut crd.spec.versions {
+        let subresources = version.subresources.get_or_insert_default();
+        subresources.status = has_status.then(|| CustomResourceSubresourceStatus(json!({})));
+        if subresources.status.is_none() && subresources.scale.is_none() {
+            version.subresources = None;
+        }
+    }
+    crd
+}
 
 /// A type that can be a part of a custom resource. The expansion of `#[schema]` requires it of the type
 /// of each field, so that the error of the compiler says what to do.

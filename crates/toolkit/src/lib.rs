@@ -7,6 +7,7 @@
 //! | [`CreateWebhookArgs`] | `sampan create webhook` |
 //! | [`AddControllerArgs`] | `sampan add controller` |
 //! | [`ManifestsArgs`] | `sampan manifests`: CRDs, roles, Deployment, webhooks |
+//! | [`GenerateArgs`] | `sampan generate`: Rust types for a CRD that exists |
 //! | [`InstallArgs`], [`UninstallArgs`] | `sampan install`, `sampan uninstall`: the CRDs in a cluster |
 //! | [`RunArgs`] | `sampan run`: the operator on this machine, restarted after each change |
 //! | [`ImageBuildArgs`], [`ImagePushArgs`], [`ImageLoginArgs`] | `sampan image`: an OCI image of the operator, in a registry |
@@ -39,6 +40,7 @@ mod deploy;
 mod run;
 mod image;
 mod doctor;
+mod generate;
 
 pub use add_controller::AddControllerArgs;
 pub use bundle::Format;
@@ -47,6 +49,7 @@ pub use create_api::CreateApiArgs;
 pub use create_webhook::CreateWebhookArgs;
 pub use deploy::{DeployArgs, UndeployArgs};
 pub use doctor::{DoctorArgs, ReportFormat};
+pub use generate::GenerateArgs;
 pub use image::{
     Base, ImageBuildArgs, ImageLoginArgs, ImagePushArgs, Libc, Platform, Reference, RegistryArgs,
 };

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 const MAX_PROJECT: usize = 50;
 
 /// Words that cannot be the name of a module.
-const KEYWORDS: [&str; 51] = [
+pub(crate) const KEYWORDS: [&str; 51] = [
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
     "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
     "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",

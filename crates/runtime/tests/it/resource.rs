@@ -14,7 +14,7 @@ use informer::{
     InformerFactory, List, ListRequest, ListWatch, ListWatchError, WatchRequest, WatchStream,
 };
 use runtime::crd::InvalidCrd;
-use runtime::{InformerExt, crd, resource, schema};
+use runtime::{InformerExt, IntOrString, crd, resource, schema};
 
 /// A site with
 /// a number of pods.
@@ -82,6 +82,70 @@ pub(crate) struct WindowSpec {
     #[schema(rule("self >= 0"), rule("self == oldSelf", reason = "FieldValueForbidden"))]
     pub(crate) min: i32,
     pub(crate) max: i32,
+}
+
+/// A kind whose CRD is not what kube-derive makes of it.
+#[resource(
+    group = "example.com",
+    version = "v1",
+    kind = "Patched",
+    status = "SiteStatus",
+    status_subresource = false,
+    scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.replicas"),
+    optional_spec,
+    nullable = false,
+    rule("self.replicas > 0"),
+    patch("minProperties" = 1),
+    object_rule("true"),
+    object_patch("properties" = {"metadata": {"type": "object"}})
+)]
+#[derive(PartialEq, Default)]
+pub(crate) struct PatchedSpec {
+    #[schema(patch("format" = null, "default" = 1))]
+    pub(crate) replicas: Option<i32>,
+    #[schemars(required)]
+    #[schema(patch("nullable" = true))]
+    pub(crate) owner: Option<String>,
+    #[schema(patch("items" = {"maxLength": 3}, "oneOf" = [{"maxItems": 1}, {"minItems": 2}]))]
+    pub(crate) names: Vec<String>,
+    pub(crate) port: Option<IntOrString>,
+}
+
+#[test]
+fn patches_are_the_last_word_about_a_schema() {
+    let definition = serde_json::to_value(Patched::crd()).unwrap();
+    let version = &definition["spec"]["versions"][0];
+    let root = &version["schema"]["openAPIV3Schema"];
+    assert_eq!(root["properties"]["metadata"], json!({"type": "object"}));
+    assert_eq!(root["required"], Value::Null);
+    assert_eq!(root["properties"]["status"]["nullable"], Value::Null);
+    assert_eq!(root["x-kubernetes-validations"][0]["rule"], "true");
+    let spec = &root["properties"]["spec"];
+    assert_eq!(spec["minProperties"], 1);
+    assert_eq!(spec["required"], json!(["names", "owner"]));
+    let alternatives = json!([{"maxItems": 1}, {"minItems": 2}]);
+    let properties = json!({
+        "names": {"type": "array", "items": {"type": "string", "maxLength": 3}, "oneOf": alternatives},
+        "owner": {"type": "string", "nullable": true},
+        "port": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]},
+        "replicas": {"type": "integer", "default": 1},
+    });
+    assert_eq!(spec["properties"], properties);
+    let scale =
+        json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
+    assert_eq!(version["subresources"], json!({"scale": scale}));
+}
+
+#[test]
+fn an_object_without_an_optional_spec_stays_without_one() {
+    let object =
+        json!({"apiVersion": "example.com/v1", "kind": "Patched", "metadata": {"name": "a"}});
+    let mut patched: Patched = serde_json::from_value(object.clone()).unwrap();
+    assert!(patched.spec.is_none());
+    assert_eq!(serde_json::to_value(&patched).unwrap(), object);
+    patched.spec = PatchedSpec::default().into();
+    let spec = json!({"names": [], "owner": null});
+    assert_eq!(serde_json::to_value(&patched).unwrap()["spec"], spec);
 }
 
 fn spec_schema<K: CustomResourceExt>() -> Value {

@@ -8,9 +8,9 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use crate::output;
 use crate::stop_signals::StopSignals;
 use toolkit::{
-    AddControllerArgs, CreateApiArgs, CreateWebhookArgs, DeployArgs, DoctorArgs, ImageBuildArgs,
-    ImageLoginArgs, ImagePushArgs, InitArgs, InstallArgs, ManifestsArgs, Output, RunArgs,
-    UndeployArgs, UninstallArgs,
+    AddControllerArgs, CreateApiArgs, CreateWebhookArgs, DeployArgs, DoctorArgs, GenerateArgs,
+    ImageBuildArgs, ImageLoginArgs, ImagePushArgs, InitArgs, InstallArgs, ManifestsArgs, Output,
+    RunArgs, UndeployArgs, UninstallArgs,
 };
 
 /// A command of the toolkit.
@@ -21,6 +21,7 @@ pub(crate) enum ToolkitCommand {
     CreateWebhook(Box<CreateWebhookArgs>),
     AddController(Box<AddControllerArgs>),
     Manifests(Box<ManifestsArgs>),
+    Generate(Box<GenerateArgs>),
     Install(Box<InstallArgs>),
     Uninstall(Box<UninstallArgs>),
     Run(Box<RunArgs>),
@@ -46,6 +47,7 @@ pub(crate) fn augment(program: Command) -> Command {
                 .subcommand(AddControllerArgs::augment_args(command("controller"))),
         )
         .subcommand(ManifestsArgs::augment_args(command("manifests")))
+        .subcommand(GenerateArgs::augment_args(command("generate")))
         .subcommand(InstallArgs::augment_args(command("install")))
         .subcommand(UninstallArgs::augment_args(command("uninstall")))
         .subcommand(RunArgs::augment_args(command("run")))
@@ -84,6 +86,7 @@ impl ToolkitCommand {
             ("create", "webhook") => Self::CreateWebhook(parse(args)?),
             ("add", _) => Self::AddController(parse(args)?),
             ("manifests", _) => Self::Manifests(parse(args)?),
+            ("generate", _) => Self::Generate(parse(args)?),
             ("install", _) => Self::Install(parse(args)?),
             ("uninstall", _) => Self::Uninstall(parse(args)?),
             ("run", _) => Self::Run(parse(args)?),
@@ -109,6 +112,7 @@ impl ToolkitCommand {
             Self::CreateWebhook(args) => args.run(output),
             Self::AddController(args) => args.run(output),
             Self::Manifests(args) => args.run(output),
+            Self::Generate(args) => args.run(input, output).await,
             Self::Install(args) => args.run(output).await,
             Self::Uninstall(args) => args.run(output).await,
             Self::Run(args) => {

@@ -17,7 +17,7 @@ use testenv::TestEnv;
 
 /// Whether projects are compiled. If not, the test says so.
 #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
-fn compiles_projects() -> bool {
+pub(crate) fn compiles_projects() -> bool {
     let compiles = std::env::var_os("SAMPAN_TEST_PROJECTS").is_some();
     if !compiles {
         eprintln!(
@@ -28,18 +28,18 @@ fn compiles_projects() -> bool {
 }
 
 /// The folder of the workspace.
-fn workspace() -> &'static Path {
+pub(crate) fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
 }
 
 /// The target folder of this test's own build.
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     own.ancestors().nth(3).unwrap().join("scaffold")
 }
 
 /// Runs cargo in a project, without the network, and returns its output.
-fn cargo(root: &Path, arguments: &[&str]) -> String {
+pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> String {
     let ran = Command::new(env!("CARGO"))
         .args(arguments)
         .current_dir(root)

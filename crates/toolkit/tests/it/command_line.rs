@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use tempfile::TempDir;
 
 use toolkit::{
-    AddControllerArgs, CreateApiArgs, CreateWebhookArgs, DoctorArgs, ImageBuildArgs,
+    AddControllerArgs, CreateApiArgs, CreateWebhookArgs, DoctorArgs, GenerateArgs, ImageBuildArgs,
     ImageLoginArgs, ImagePushArgs, InitArgs, ManifestsArgs, Output,
 };
 
@@ -27,6 +27,7 @@ enum Line {
     #[command(subcommand)]
     Add(Add),
     Manifests(ManifestsArgs),
+    Generate(GenerateArgs),
     #[command(subcommand)]
     Image(Image),
     Doctor(DoctorArgs),
@@ -111,6 +112,7 @@ impl Sampan {
             Line::Create(Create::Webhook(args)) => args.run(output),
             Line::Add(Add::Controller(args)) => args.run(output),
             Line::Manifests(args) => args.run(output),
+            Line::Generate(args) => args.run(input, output).await,
             Line::Image(Image::Build(args)) => args.run(output),
             Line::Image(Image::Push(args)) => args.run(input, output).await,
             Line::Image(Image::Login(args)) => args.run(input, output).await,

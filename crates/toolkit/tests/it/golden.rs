@@ -32,6 +32,7 @@ fn check(name: &str, project: &Sampan) {
 pub(crate) fn golden_file(name: &str, text: &str) {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name);
     if std::env::var_os("UPDATE").is_some() {
+        fs::create_dir_all(golden.parent().unwrap()).unwrap();
         fs::write(&golden, text).unwrap();
     }
     let expected = fs::read_to_string(golden).unwrap();

@@ -4,8 +4,11 @@
 
 mod command_line;
 mod golden;
+mod generate;
 mod refusals;
 mod building;
+mod crd_comparison;
+mod corpus;
 mod programs;
 mod image;
 mod push;
