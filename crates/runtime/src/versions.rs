@@ -45,6 +45,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub(crate) mod partial_object;
+
 use std::fmt;
 
 use kube_core::Resource;

@@ -85,9 +85,11 @@ fn try_with_request<T>(
     (result, versions.missing.into_inner())
 }
 
+/// The object in another version. Without the fields of a manager it may have no metadata, which a
+/// conversion webhook needs.
 async fn in_version(
     scope: &RequestScope,
-    object: Object,
+    mut object: Object,
     api_version: &str,
 ) -> Result<Object, String> {
     let resource = scope.resource();
@@ -95,8 +97,16 @@ async fn in_version(
     let Some(version) = resource.versions.iter().position(is_match) else {
         return Err(format!("request to convert CR to an invalid group/version: {api_version}"));
     };
-    let converted = conversion::object(scope, version, object).await;
-    converted.map_err(|status| status.message)
+    let has_metadata = object.get(&["metadata"]).is_some();
+    if !has_metadata {
+        object.set_meta("name", scope.path.name.as_str());
+    }
+    let mut converted =
+        conversion::object(scope, version, object).await.map_err(|status| status.message)?;
+    if !has_metadata {
+        converted.map_mut().remove("metadata");
+    }
+    Ok(converted)
 }
 
 /// Updates the managed fields after a create, update or patch. Both objects are in the memory

@@ -12,6 +12,9 @@
 //! }
 //! ```
 //!
+//! Objects that lack required fields are converted too, as [`PartialObjects`] describes: server-side
+//! apply sends them.
+//!
 //! The objects are decoded one at a time, and each is written to the response before the next one is
 //! decoded: a decoded object needs up to 17 times the memory of its JSON, and a review may contain a
 //! whole list.
@@ -21,6 +24,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::LazyLock;
 
 use bytes::Bytes;
 use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
@@ -29,6 +33,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::server::{BadReview, Handler};
+use crate::versions::partial_object::PartialObjects;
 use crate::versions::{ConversionError, Versions};
 
 /// The largest review: kube-apiserver sends a whole list in one review.
@@ -39,7 +44,9 @@ const MAX_OBJECT: usize = 8 << 20;
 
 /// A handler for a kind with `#[derive(Versions)]`.
 pub fn converting<V: Versions + 'static>() -> Handler {
-    converting_with(V::convert)
+    let partial_objects = LazyLock::new(PartialObjects::of::<V>);
+    let retry = move |object: &Value, desired: &str| partial_objects.convert::<V>(object, desired);
+    handler(V::convert, retry)
 }
 
 /// A handler that calls `convert` with each object and the desired version. It accepts reviews of
@@ -48,14 +55,28 @@ pub fn converting_with<F>(convert: F) -> Handler
 where
     F: Fn(Value, &str) -> Result<Value, ConversionError> + Send + Sync + 'static,
 {
+    handler(convert, |_, _| None)
+}
+
+/// A handler that calls `retry` with each object that cannot be decoded.
+fn handler(
+    convert: impl Fn(Value, &str) -> Result<Value, ConversionError> + Send + Sync + 'static,
+    retry: impl Fn(&Value, &str) -> Option<Result<Value, ConversionError>> + Send + Sync + 'static,
+) -> Handler {
     Handler::new(move |body| {
-        let response = respond(&body, &convert);
+        let response = respond(&body, Conversion { convert: &convert, retry: &retry });
         async move { response }
     })
     .with_max_body(MAX_BODY)
 }
 
-type Convert<'a> = &'a dyn Fn(Value, &str) -> Result<Value, ConversionError>;
+/// The functions of a handler.
+#[derive(Clone, Copy)]
+struct Conversion<'a> {
+    convert: &'a dyn Fn(Value, &str) -> Result<Value, ConversionError>,
+    /// Converts an object that `convert` cannot decode; none if that is not possible.
+    retry: &'a dyn Fn(&Value, &str) -> Option<Result<Value, ConversionError>>,
+}
 
 /// A review, whose objects are not decoded.
 #[derive(Deserialize)]
@@ -79,7 +100,7 @@ struct ConversionRequest<'a> {
     objects: Option<&'a RawValue>,
 }
 
-fn respond(body: &[u8], convert: Convert<'_>) -> Result<Bytes, BadReview> {
+fn respond(body: &[u8], conversion: Conversion<'_>) -> Result<Bytes, BadReview> {
     let bad = |error: serde_json::Error| BadReview(error.to_string());
     let review: ConversionReview<'_> = serde_json::from_slice(body).map_err(bad)?;
     if review.kind != "ConversionReview" {
@@ -98,7 +119,7 @@ fn respond(body: &[u8], convert: Convert<'_>) -> Result<Bytes, BadReview> {
     output.extend_from_slice(br#","convertedObjects":["#);
     let objects_start = output.len();
     let mut objects_converter =
-        ObjectsConverter { convert, desired: &desired, output: &mut output, failure: None };
+        ObjectsConverter { conversion, desired: &desired, output: &mut output, failure: None };
     let decoded = match objects.map(RawValue::get) {
         None => Ok(()),
         Some(raw) => {
@@ -122,7 +143,7 @@ fn respond(body: &[u8], convert: Convert<'_>) -> Result<Bytes, BadReview> {
 
 /// Converts the objects of a list, and writes them to the output.
 struct ObjectsConverter<'a> {
-    convert: Convert<'a>,
+    conversion: Conversion<'a>,
     desired: &'a str,
     output: &'a mut Vec<u8>,
     /// The reason why an object cannot be converted.
@@ -136,11 +157,17 @@ impl ObjectsConverter<'_> {
             let length = raw.len();
             return Err(format!("an object has {length} bytes, {MAX_OBJECT} are allowed"));
         }
-        let object: Value =
-            serde_json::from_str(raw).map_err(|error| format!("cannot read an object: {error}"))?;
+        let read =
+            || serde_json::from_str(raw).map_err(|error| format!("cannot read an object: {error}"));
+        let object: Value = read()?;
         let name = name(&object);
-        (self.convert)(object, desired)
-            .map_err(|error| format!("cannot convert {name} to {desired}: {error}"))
+        let mut converted = (self.conversion.convert)(object, desired);
+        if let Err(ConversionError::Decode { .. }) = &converted
+            && let Some(retried) = (self.conversion.retry)(&read()?, desired)
+        {
+            converted = retried;
+        }
+        converted.map_err(|error| format!("cannot convert {name} to {desired}: {error}"))
     }
 }
 
@@ -203,9 +230,15 @@ mod tests {
         )
     }
 
+    fn unretried(
+        convert: &dyn Fn(Value, &str) -> Result<Value, ConversionError>,
+    ) -> Conversion<'_> {
+        Conversion { convert, retry: &|_, _| None }
+    }
+
     /// The response to a request, with an identity conversion.
     fn check(request: &str) -> Result<Value, String> {
-        let response = respond(review(request).as_bytes(), &|object, _| Ok(object));
+        let response = respond(review(request).as_bytes(), unretried(&|object, _| Ok(object)));
         response.map(|it| serde_json::from_slice(&it).unwrap()).map_err(|error| error.to_string())
     }
 
@@ -218,10 +251,11 @@ mod tests {
         // A number that no Value can represent is found only when its object is decoded.
         let request =
             r#"{"objects": [{"a": 1}, {"b": 1e999}], "uid": "7", "desiredAPIVersion": "g/v2"}"#;
-        let response = respond(review(request).as_bytes(), &|object, _| {
+        let convert = |object: Value, _: &str| {
             converted.borrow_mut().push(object.clone());
             Ok(object)
-        });
+        };
+        let response = respond(review(request).as_bytes(), unretried(&convert));
         let response: Value = serde_json::from_slice(&response.unwrap()).unwrap();
         assert_eq!(*converted.borrow(), [json!({"a": 1})]);
         let (result, objects) =

@@ -3,7 +3,7 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, WebhookClientConfig,
 };
-use kube_client::api::PostParams;
+use kube_client::api::{Patch, PatchParams, PostParams};
 use kube_core::CustomResourceExt;
 use serde_json::{Value, json};
 
@@ -107,6 +107,26 @@ async fn a_batch_is_converted_in_order_or_not_at_all() {
     assert_eq!(bad["result"], json!({"status": "Failure", "message": message}));
 }
 
+/// Server-side apply converts what remains of an object without the fields of a manager.
+#[tokio::test]
+async fn an_object_that_lacks_required_fields_is_converted_without_them() {
+    let handler = conversion::converting::<Gate>();
+    let convert = async |spec: Value| -> Value {
+        let object = json!({"apiVersion": "example.com/v2", "kind": "Gate", "spec": spec});
+        let review = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+            "request": {"uid": "7", "desiredAPIVersion": "example.com/v1", "objects": [object]}});
+        let response = handler.respond(review.to_string().into()).await.unwrap();
+        serde_json::from_slice::<Value>(&response).unwrap()["response"].take()
+    };
+    let partial = convert(json!({"port": 80})).await;
+    let without_endpoint = json!({"apiVersion": "example.com/v1", "kind": "Gate"});
+    assert_eq!(partial["convertedObjects"], json!([without_endpoint]), "{partial}");
+    let whole = convert(json!({"host": "b.c", "port": 80})).await;
+    assert_eq!(whole["convertedObjects"][0]["spec"], json!({"endpoint": "b.c:80"}), "{whole}");
+    let invalid = convert(json!({"host": 1})).await;
+    assert_eq!(invalid["result"]["status"], "Failure");
+}
+
 #[tokio::test]
 async fn a_server_converts_its_objects_with_the_webhook() {
     let plane = Plane::start().await;
@@ -138,4 +158,30 @@ async fn a_server_converts_its_objects_with_the_webhook() {
     let bad = v1::Gate::new("b", v1::GateSpec { endpoint: "b.c".to_owned() });
     let refused = plane.api::<v1::Gate>().create(&PostParams::default(), &bad).await.unwrap_err();
     assert!(refused.to_string().contains("the endpoint has no port"), "{refused}");
+
+    let apply = async |manager: &str, version: &str, fields: Value| {
+        let mut object = json!({"apiVersion": format!("example.com/{version}"), "kind": "Gate",
+            "metadata": {"name": "c"}});
+        object.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let parameters = PatchParams::apply(manager);
+        if version == "v1" {
+            let gates = plane.api::<v1::Gate>();
+            gates.patch("c", &parameters, &Patch::Apply(object)).await.map(drop).unwrap();
+        } else {
+            let gates = plane.api::<v2::Gate>();
+            gates.patch("c", &parameters, &Patch::Apply(object)).await.map(drop).unwrap();
+        }
+    };
+    let labels = json!({"metadata": {"name": "c", "labels": {"team": "a"}}});
+    for version in ["v1", "v2", "v1"] {
+        let spec = match version {
+            "v1" => json!({"endpoint": "b.c:80"}),
+            _ => json!({"host": "b.c", "port": 80}),
+        };
+        apply("owner", version, json!({"spec": spec})).await;
+        apply("labeller", version, labels.clone()).await;
+    }
+    let gate = plane.api::<v2::Gate>().get("c").await.unwrap();
+    assert_eq!((gate.spec.host.as_str(), gate.spec.port), ("b.c", 80));
+    assert_eq!(gate.metadata.labels.unwrap()["team"], "a");
 }
