@@ -38,7 +38,7 @@ pub fn resource() -> Resource {
         ttl_seconds: Some(3600),
         ..table::resource("", "Event", "events", &STRATEGY, core)
     };
-    resource.versions.push(events_v1::version(Columns::Fixed(COLUMNS, cells)));
+    resource.versions.push(events_v1::version(Columns::Fixed(COLUMNS, cells_of_events_group)));
     resource
 }
 
@@ -101,6 +101,13 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
         count.into(),
         object.name().into(),
     ]
+}
+
+/// The cells of an event in the form of `events.k8s.io`.
+fn cells_of_events_group(object: &Object, now: &Now) -> Vec<Value> {
+    let mut core = object.clone();
+    events_v1::convert(&mut core, events_v1::EVENTS, events_v1::CORE);
+    cells(&core, now)
 }
 
 fn reporter(object: &Object) -> String {
@@ -251,6 +258,20 @@ mod tests {
 
     fn check(event: Value, expected: &[&str]) {
         assert_eq!(refusals(&STRATEGY, event), expected);
+    }
+
+    #[test]
+    fn both_groups_have_the_same_cells() {
+        let event = object(json!({"metadata": {"name": "a.1"}, "type": "Normal", "count": 2,
+            "involvedObject": {"kind": "Pod", "name": "a"}, "reason": "Pulled", "message": "done",
+            "source": {"component": "kubelet"}, "firstTimestamp": "1970-01-01T00:00:00Z"}));
+        let now = Now { unix_seconds: 60 };
+        let mut of_events_group = event.clone();
+        events_v1::convert(&mut of_events_group, events_v1::CORE, events_v1::EVENTS);
+        let expected =
+            json!(["60s", "Normal", "Pulled", "pod/a", "", "kubelet", "done", "60s", 2, "a.1"]);
+        assert_eq!(json!(cells(&event, &now)), expected);
+        assert_eq!(json!(cells_of_events_group(&of_events_group, &now)), expected);
     }
 
     #[test]

@@ -7,9 +7,9 @@ use machinery::Object;
 use types::resource::{Columns, Version};
 
 /// The name under which the storage version is known to [`convert`].
-const CORE: &str = "v1";
+pub(crate) const CORE: &str = "v1";
 /// The name under which this version is known to [`convert`].
-const EVENTS: &str = "events.k8s.io/v1";
+pub(crate) const EVENTS: &str = "events.k8s.io/v1";
 
 /// The fields with two names: (name in the core group, name in this group).
 const NAMES: &[(&str, &str)] = &[
