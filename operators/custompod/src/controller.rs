@@ -36,9 +36,9 @@ pub fn controller<K: PodSet>(manager: &Manager, options: &Options) -> Controller
     };
     Controller::for_::<K>()
         .owns::<Pod>()
-        .workers(options.workers)
+        .workers(options.workers.get())
         // A user with many of them does not delay those of others.
-        .workers_per_namespace(options.workers / 2)
+        .workers_per_namespace(options.workers.get() / 2)
         .reconcile(reconcile, context)
 }
 

@@ -22,7 +22,10 @@ use runtime::prelude::*;
     printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas"),
     printcolumn(name = "Current", type_ = "integer", json_path = ".status.replicas"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    object_rule("self.metadata.name.size() <= 60", message = "the name is a label of the pods")
+    object_rule(
+        "self.metadata.name.size() <= 60",
+        message = "metadata.name: at most 60 characters, since it is a label of the pods"
+    )
 )]
 pub struct CustomPodSpec {
     /// The number of pods.
@@ -41,7 +44,10 @@ pub struct CustomPodSpec {
     printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas"),
     printcolumn(name = "Current", type_ = "integer", json_path = ".status.replicas"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    object_rule("self.metadata.name.size() <= 60", message = "the name is a label of the pods")
+    object_rule(
+        "self.metadata.name.size() <= 60",
+        message = "metadata.name: at most 60 characters, since it is a label of the pods"
+    )
 )]
 pub struct ImoocPodSpec {
     /// The number of pods.

@@ -21,6 +21,8 @@
 //! # }
 //! ```
 
+use std::num::NonZeroUsize;
+
 use runtime::Manager;
 
 pub mod kinds;
@@ -31,6 +33,8 @@ pub use kinds::{CustomPod, CustomPodSpec, ImoocPod, ImoocPodSpec, PodSet, PodSet
 /// The name of the operator: of its lease, and with `-operator` of its service account.
 pub const NAME: &str = "custompod";
 
+const DEFAULT_WORKERS: NonZeroUsize = NonZeroUsize::new(2).expect("two is not zero");
+
 /// The settings of the operator.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
@@ -38,13 +42,13 @@ pub struct Options {
     #[arg(long = "custompod-image", env = "CUSTOMPOD_IMAGE", default_value = "busybox")]
     pub image: String,
     /// The number of objects of a kind that are reconciled at the same time
-    #[arg(long = "custompod-workers", env = "CUSTOMPOD_WORKERS", default_value_t = 2)]
-    pub workers: usize,
+    #[arg(long = "custompod-workers", env = "CUSTOMPOD_WORKERS", default_value = "2")]
+    pub workers: NonZeroUsize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { image: "busybox".to_owned(), workers: 2 }
+        Self { image: "busybox".to_owned(), workers: DEFAULT_WORKERS }
     }
 }
 

@@ -27,7 +27,10 @@ pub mod v1 {
             message = "the gateway must be in the cidr",
             field_path = ".gateway"
         ),
-        object_rule("self.metadata.name.size() <= 63", message = "at most 63 characters")
+        object_rule(
+            "self.metadata.name.size() <= 63",
+            message = "metadata.name: at most 63 characters"
+        )
     )]
     pub struct NetworkSpec {
         /// The addresses of the network, such as `192.168.0.0/16`.
@@ -85,7 +88,10 @@ pub mod v2 {
             message = "the gateway must be in the cidr",
             field_path = ".gateway"
         ),
-        object_rule("self.metadata.name.size() <= 63", message = "at most 63 characters")
+        object_rule(
+            "self.metadata.name.size() <= 63",
+            message = "metadata.name: at most 63 characters"
+        )
     )]
     pub struct NetworkSpec {
         /// The addresses of the network, such as `192.168.0.0/16`.

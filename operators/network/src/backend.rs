@@ -85,6 +85,9 @@ pub enum BackendError {
     /// Something that the operator has not made is in the way. It is not touched.
     #[error("{0}, which this operator has not made")]
     Foreign(String),
+    /// Something uses the network, such as a port, and stays until somebody removes it.
+    #[error("in use: {0}")]
+    InUse(String),
     /// Try again later.
     #[error("unavailable: {0}")]
     Unavailable(String),
@@ -97,6 +100,7 @@ impl BackendError {
             Self::Conflict(_) => "Conflict",
             Self::Refused(_) => "Refused",
             Self::Foreign(_) => "Foreign",
+            Self::InUse(_) => "InUse",
             Self::Unavailable(_) => "BackendUnavailable",
         }
     }

@@ -80,7 +80,7 @@ async fn reconcile<B: Backend>(request: Request, cx: Arc<Context<B>>) -> Result<
     let done = finalizer::run(&networks, FINALIZER, network, |stage| async {
         match stage {
             Stage::Apply(network) => cx.apply(&request, &networks, &network).await,
-            Stage::Cleanup(network) => cx.clean_up(&request, &network).await,
+            Stage::Cleanup(network) => cx.clean_up(&request, &networks, &network).await,
         }
     });
     Ok(done.await?.action())
@@ -148,16 +148,7 @@ impl<B: Backend> Context<B> {
                 patch_status(networks, network, &status).await?;
                 Ok(Action::Done)
             }
-            Err(error) => {
-                let why = error.to_string();
-                self.recorder.record(network, EventType::Warning, "Failed", &why);
-                let reported = self.report_not_ready(networks, network, error.reason(), &why).await;
-                // The failure of the work decides when it is tried again.
-                if let Err(status_error) = reported {
-                    tracing::warn!(%status_error, "cannot write the status");
-                }
-                Err(failure(error))
-            }
+            Err(error) => Err(self.report_failure(networks, network, error).await),
         }
     }
 
@@ -190,7 +181,12 @@ impl<B: Backend> Context<B> {
         (converging.await, reported)
     }
 
-    async fn clean_up(&self, request: &Request, network: &Network) -> Result<Action, Failure> {
+    async fn clean_up(
+        &self,
+        request: &Request,
+        networks: &Api<Network>,
+        network: &Network,
+    ) -> Result<Action, Failure> {
         let Converged { changes, ids } = self.converge(request, None, &Ids::new()).await;
         if !changes.is_empty() || ids.is_ok() {
             let what =
@@ -202,12 +198,25 @@ impl<B: Backend> Context<B> {
                 self.known().remove(request);
                 Ok(Action::Done)
             }
-            Err(error) => {
-                let why = error.to_string();
-                self.recorder.record(network, EventType::Warning, "Failed", &why);
-                Err(failure(error))
-            }
+            Err(error) => Err(self.report_failure(networks, network, error).await),
         }
+    }
+
+    /// Reports a failure of the backend in an Event and in the condition.
+    async fn report_failure(
+        &self,
+        networks: &Api<Network>,
+        network: &Network,
+        error: BackendError,
+    ) -> Failure {
+        let why = error.to_string();
+        self.recorder.record(network, EventType::Warning, "Failed", &why);
+        let reported = self.report_not_ready(networks, network, error.reason(), &why).await;
+        // The failure of the work decides when it is tried again.
+        if let Err(status_error) = reported {
+            tracing::warn!(%status_error, "cannot write the status");
+        }
+        failure(error)
     }
 
     /// Deletes what a backend has of a Network that does not exist: its finalizer was removed by
@@ -333,10 +342,13 @@ impl<B: Backend> Context<B> {
     }
 }
 
-/// A refusal is tried again with the next change or resync, everything else after a short time.
+/// What only somebody else can end is tried again with the next change or resync, everything else after
+/// a short time.
 fn failure(error: BackendError) -> Failure {
     match error {
-        BackendError::Refused(_) | BackendError::Foreign(_) => Failure::permanent(error),
+        BackendError::Refused(_) | BackendError::Foreign(_) | BackendError::InUse(_) => {
+            Failure::permanent(error)
+        }
         BackendError::Conflict(_) | BackendError::Unavailable(_) => Failure::transient(error),
     }
 }

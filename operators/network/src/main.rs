@@ -43,9 +43,17 @@ enum Command {
     /// Print the CRD, the permissions and the webhook configuration, for kubectl apply -f -
     Manifests {
         /// The URL at which the API server reaches the webhooks
-        #[arg(long, default_value = "https://localhost:9443")]
+        #[arg(long, default_value = "https://localhost:9443", value_parser = https_url)]
         webhook_url: String,
     },
+}
+
+/// The API server calls no webhook over plain HTTP.
+fn https_url(text: &str) -> Result<String, String> {
+    if text.starts_with("https://") {
+        return Ok(text.to_owned());
+    }
+    Err(format!("it should begin with https://, as in https://{text}"))
 }
 
 #[tokio::main]

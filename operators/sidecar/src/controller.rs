@@ -9,8 +9,8 @@ use crate::config::{ConfigError, ConfigSource};
 use crate::sidecar::Sidecar;
 use runtime::prelude::*;
 
-/// The name of the operator in Events.
-pub(crate) const REPORTER: &str = "sidecar-operator";
+/// The name of the operator in Events, and in the label of what it writes.
+pub const REPORTER: &str = "sidecar-operator";
 
 /// The `ConfigMap`, and the Events about it.
 pub(crate) struct ConfigReporter {

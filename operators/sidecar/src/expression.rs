@@ -39,12 +39,13 @@ fn text(value: &str) -> String {
     Value::from(value).to_string()
 }
 
-/// Whether the pod requests a sidecar.
+/// Whether the pod requests a sidecar, as [`is_requested`](crate::is_requested) decides.
 pub(crate) fn is_requested() -> String {
     let annotation = text(ANNOTATION);
     format!(
         "has(object.metadata.annotations) && {annotation} in object.metadata.annotations && \
-         object.metadata.annotations[{annotation}] == \"true\""
+         object.metadata.annotations[{annotation}] == \"true\" && \
+         !(has(object.spec.hostNetwork) && object.spec.hostNetwork)"
     )
 }
 

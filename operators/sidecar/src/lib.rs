@@ -25,6 +25,7 @@ mod manifests;
 use std::net::{Ipv4Addr, SocketAddr};
 
 pub use config::ConfigError;
+pub use controller::REPORTER;
 pub use expression::cel;
 pub use manifests::{manifests, manifests_of};
 pub use sidecar::{InvalidConfig, Sidecar, is_requested};

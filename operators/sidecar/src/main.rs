@@ -1,6 +1,6 @@
 //! The sidecar injector as a program.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 
 use clap::{Parser, Subcommand};
@@ -39,9 +39,17 @@ enum Command {
     /// Print the objects that the operator needs, for `kubectl apply -f -`
     Manifests {
         /// The address at which the API server reaches the webhook
-        #[arg(long, env = "SIDECAR_WEBHOOK_URL", default_value = "https://localhost:9444")]
+        #[arg(long, env = "SIDECAR_WEBHOOK_URL", default_value = "https://localhost:9444", value_parser = https_url)]
         webhook_url: String,
     },
+}
+
+/// The API server calls no webhook over plain HTTP.
+fn https_url(text: &str) -> Result<String, String> {
+    if text.starts_with("https://") {
+        return Ok(text.to_owned());
+    }
+    Err(format!("it should begin with https://, as in https://{text}"))
 }
 
 #[tokio::main]
@@ -52,7 +60,8 @@ async fn main() -> anyhow::Result<()> {
         return Ok(writeln!(std::io::stdout(), "{}", documents.join("\n---\n"))?);
     }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    log.with_ansi(std::io::stderr().is_terminal()).init();
     let election = LeaderElection::new("operators", "sidecar-operator");
     let options = ManagerOptions {
         name: env!("CARGO_PKG_NAME"),

@@ -93,7 +93,7 @@ fn policy(sidecar: &Sidecar) -> Value {
     json!({
         "apiVersion": API_VERSION,
         "kind": "MutatingAdmissionPolicy",
-        "metadata": {"name": INJECTION},
+        "metadata": metadata(),
         "spec": {
             "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
                 "operations": ["CREATE"], "resources": ["pods"]}]},
@@ -112,7 +112,11 @@ fn binding() -> Value {
     json!({
         "apiVersion": API_VERSION,
         "kind": "MutatingAdmissionPolicyBinding",
-        "metadata": {"name": INJECTION},
+        "metadata": metadata(),
         "spec": {"policyName": INJECTION},
     })
+}
+
+fn metadata() -> Value {
+    json!({"name": INJECTION, "labels": {"app.kubernetes.io/managed-by": REPORTER}})
 }

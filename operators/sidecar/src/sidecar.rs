@@ -145,14 +145,15 @@ impl Sidecar {
     }
 }
 
-/// Whether a pod has the annotation `initializer.kubernetes.io/envoy: "true"`.
+/// Whether a pod has the annotation `initializer.kubernetes.io/envoy: "true"` and a network of its own.
+/// On the network of the node, the ports of the sidecars of two pods would be the same.
 ///
 /// ```
 /// let pod = serde_json::json!({"metadata": {"annotations": {"initializer.kubernetes.io/envoy": "true"}}});
 /// assert!(sidecar_operator::is_requested(&pod));
 /// ```
 pub fn is_requested(pod: &Value) -> bool {
-    pod["metadata"]["annotations"][ANNOTATION] == "true"
+    pod["metadata"]["annotations"][ANNOTATION] == "true" && pod["spec"]["hostNetwork"] != true
 }
 
 /// Checks the fields against the spec of a pod, as the API server does, and gives quantities the form

@@ -30,6 +30,9 @@ use runtime::prelude::*;
 /// The longest time between two attempts.
 const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
+/// The largest number of Networks that a message names.
+const MAX_NAMES: usize = 3;
+
 struct Context {
     vpcs: Lister<Vpc>,
     networks: Lister<Network>,
@@ -64,9 +67,9 @@ pub fn controller(manager: &Manager, options: &Options) -> Controller {
         .when(Predicate::generation_changed())
         .watches::<Pod>(mappers::by_label(Arc::clone(vpcs.indexer())))
         .selecting(labelled)
-        .workers(options.workers)
+        .workers(options.workers.get())
         // A user with many Vpcs does not delay those of others.
-        .workers_per_namespace(options.workers / 2)
+        .workers_per_namespace(options.workers.get() / 2)
         .back_off(retries)
         .reconcile(reconcile, context)
 }
@@ -136,13 +139,13 @@ impl Context {
         let is_pending =
             done.obstacles.iter().any(|obstacle| matches!(obstacle, Obstacle::Pending(_)));
         let ready = match done.obstacles.into_iter().min() {
-            None => NewCondition::new("Ready", true, "SubnetsReady"),
+            None => readiness(&self.networks_of(vpc)?),
             Some(obstacle) if obstacle.is_temporary() => {
                 NewCondition::new("Ready", false, obstacle.reason()).message(obstacle.message())
             }
             Some(obstacle) => self.warn(vpc, obstacle.reason(), obstacle.message().to_owned()),
         };
-        // The end of every other obstacle is an event.
+        // The end of every other obstacle is an event, and so is a Network that becomes ready.
         Ok((ready, if is_pending { Action::Requeue } else { Action::Done }))
     }
 
@@ -342,6 +345,20 @@ fn plan(vpc: &Vpc, networks: &BTreeMap<String, Network>) -> Result<Subnets, Stri
         .filter_map(|number| Some((number, networks.get(&name(number)).and_then(subnet_of)?)));
     let subnets = allocate(block, count, &present.collect()).map_err(|error| error.to_string())?;
     Ok(subnets.into_iter().enumerate().map(|(number, subnet)| (name(number), subnet)).collect())
+}
+
+/// The condition of a Vpc that has all of its Networks. The message does not count those that are not
+/// ready, which would be a write for each of them.
+fn readiness(networks: &BTreeMap<String, Network>) -> NewCondition {
+    let mut names =
+        networks.iter().filter(|(_, network)| !network.is_ready()).map(|(name, _)| name.as_str());
+    let first: Vec<_> = names.by_ref().take(MAX_NAMES).collect();
+    if first.is_empty() {
+        return NewCondition::new("Ready", true, "SubnetsReady");
+    }
+    let others = if names.next().is_some() { " and others" } else { "" };
+    let message = format!("not ready: {}{others}", first.join(", "));
+    NewCondition::new("Ready", false, "NetworksNotReady").message(message)
 }
 
 /// The addresses that were allocated to a Network.

@@ -50,10 +50,20 @@ pub struct VpcSpec {
     pub vpcname: String,
     /// The addresses of the VPC, such as `10.0.0.0/16`.
     #[schemars(length(max = 18))]
-    #[schema(rule(
-        "isCIDR(self) && cidr(self).ip().family() == 4 && cidr(self) == cidr(self).masked()",
-        message = "must be an IPv4 block such as 10.0.0.0/16"
-    ))]
+    #[schema(
+        rule(
+            "isCIDR(self) && cidr(self).ip().family() == 4 && cidr(self) == cidr(self).masked()",
+            message = "must be an IPv4 block such as 10.0.0.0/16"
+        ),
+        // The rule of the cidr of a Network.
+        rule(
+            "!isCIDR(self) || ['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', \
+             '255.255.255.255/32'].all(reserved, \
+             !cidr(reserved).containsCIDR(self) && !cidr(self).containsCIDR(reserved))",
+            message = "must not overlap unspecified, loopback, link-local, multicast or \
+                       broadcast addresses"
+        )
+    )]
     pub cidrblock: String,
     /// The number of subnets.
     #[serde(default)]
@@ -70,7 +80,7 @@ pub struct VpcStatus {
     pub pod_names: Vec<String>,
     /// The number of subnets that exist.
     pub subnetnum: usize,
-    /// `Ready`: the subnets are as requested.
+    /// `Ready`: the subnets are as requested, and their Networks are ready.
     #[schema(list_map_keys("type"))]
     pub conditions: Vec<Condition>,
 }
@@ -82,12 +92,41 @@ impl Vpc {
     }
 }
 
-/// A subnet. This is the part of `v2` of the kind, the stored version, that this operator writes.
-#[resource(group = "samplecrd.k8s.io", version = "v2", kind = "Network", namespaced)]
+/// A subnet. This is the part of `v2` of the kind, the stored version, that this operator writes or
+/// reads.
+#[resource(
+    group = "samplecrd.k8s.io",
+    version = "v2",
+    kind = "Network",
+    namespaced,
+    status = "NetworkStatus"
+)]
 #[derive(PartialEq)]
 pub struct NetworkSpec {
     /// The addresses.
     pub cidr: String,
     /// The address of the gateway.
     pub gateway: String,
+}
+
+/// The observed state of a subnet, which the operator of the Networks writes.
+#[schema]
+#[derive(PartialEq, Default)]
+#[serde(default)]
+pub struct NetworkStatus {
+    /// The condition `Ready`.
+    #[schema(list_map_keys("type"))]
+    pub conditions: Vec<Condition>,
+}
+
+impl Network {
+    /// Whether the network exists as the spec is now.
+    pub fn is_ready(&self) -> bool {
+        let conditions = self.status.as_ref().map(|status| &status.conditions);
+        let ready = conditions.and_then(|conditions| conditions::find(conditions, "Ready"));
+        ready.is_some_and(|ready| {
+            let observed = ready.observed_generation;
+            ready.status == "True" && (observed.is_none() || observed == self.metadata.generation)
+        })
+    }
 }

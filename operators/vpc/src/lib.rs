@@ -11,6 +11,8 @@
 //! [`add_to`] adds the controller to a manager, and [`manifests`] are the objects that the cluster
 //! needs, besides the CRD of Network, which belongs to the operator of the Networks.
 
+use std::num::NonZeroUsize;
+
 use runtime::Manager;
 
 pub mod cidr;
@@ -21,22 +23,24 @@ mod mappers;
 pub mod controller;
 
 pub use cidr::Cidr;
-pub use kinds::{Network, NetworkSpec, Vpc, VpcSpec, VpcStatus};
+pub use kinds::{Network, NetworkSpec, NetworkStatus, Vpc, VpcSpec, VpcStatus};
 
 /// The name of the operator: of its lease, and with `-operator` of its service account.
 pub const NAME: &str = "vpc";
+
+const DEFAULT_WORKERS: NonZeroUsize = NonZeroUsize::new(2).expect("two is not zero");
 
 /// The settings of the operator.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// The number of Vpcs that are reconciled at the same time
-    #[arg(long = "vpc-workers", env = "VPC_WORKERS", default_value_t = 2)]
-    pub workers: usize,
+    #[arg(long = "vpc-workers", env = "VPC_WORKERS", default_value = "2")]
+    pub workers: NonZeroUsize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { workers: 2 }
+        Self { workers: DEFAULT_WORKERS }
     }
 }
 

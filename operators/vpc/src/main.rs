@@ -1,6 +1,6 @@
 //! The `Vpc` operator as a program.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 
 use clap::Parser;
@@ -52,7 +52,8 @@ async fn main() -> anyhow::Result<()> {
         return Ok(());
     }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    log.with_ansi(io::stderr().is_terminal()).init();
     let election = LeaderElection::new(NAMESPACE, &format!("{NAME}-operator"));
     let options = ManagerOptions {
         name: env!("CARGO_PKG_NAME"),

@@ -3,6 +3,7 @@
 use custompod_operator::{CustomPod, ImoocPod, manifests};
 
 use crate::installation::{LIMIT, decode};
+use crate::user_roles::{self, Kind};
 use crate::world::{CUSTOM_PODS, EXAMPLE, World};
 use machinery::json;
 use runtime::versions::CustomResourceDefinition;
@@ -44,7 +45,11 @@ async fn what_cannot_be_reconciled_is_refused() {
     for (name, replicas, expected) in [
         ("a", 101, "spec.replicas in body should be less than or equal to 100"),
         ("a", -1, "spec.replicas in body should be greater than or equal to 0"),
-        (&"n".repeat(61), 1, "the name is a label of the pods"),
+        (
+            &"n".repeat(61),
+            1,
+            "metadata.name: at most 60 characters, since it is a label of the pods",
+        ),
     ] {
         let mut object = decode(EXAMPLE);
         object["metadata"]["name"] = json!(name);
@@ -54,4 +59,11 @@ async fn what_cannot_be_reconciled_is_refused() {
         assert!(code == 422 && message.contains(expected), "{message}");
     }
     world.stop().await;
+}
+
+#[tokio::test]
+async fn the_roles_of_the_cluster_cover_both_kinds() {
+    let kinds = [("zhhnzw.mock.com", "custompods"), ("k8s.imooc.com", "imoocpods")];
+    let kinds = kinds.map(|(group, plural)| Kind { group, plural, has_scale: true });
+    user_roles::check(&manifests(), &kinds).await;
 }

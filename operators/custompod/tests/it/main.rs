@@ -5,6 +5,7 @@
 #[path = "../../../../crates/informer/tests/it/seeded.rs"]
 mod seeded;
 mod installation;
+mod user_roles;
 mod observer;
 mod world;
 mod crds;

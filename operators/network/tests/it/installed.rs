@@ -201,7 +201,7 @@ async fn the_crd_refuses_addresses_that_are_no_network() {
         ("a", "::1/128", "::1", RESERVED),
         ("a", "fe80::/64", "fe80::1", RESERVED),
         ("a", "ff02::/16", "ff02::5", RESERVED),
-        (&long, "10.0.0.0/24", "10.0.0.1", "at most 63 characters"),
+        (&long, "10.0.0.0/24", "10.0.0.1", "metadata.name: at most 63 characters"),
     ] {
         for (path, version) in [(V1, "v1"), (NETWORKS, "v2")] {
             let (code, refusal) = env.post(path, &network(version, name, cidr, gateway)).await;

@@ -1,5 +1,6 @@
 //! The requests to Keystone and Neutron.
 
+use http::StatusCode;
 use serde_json::json;
 
 use crate::keystone_server::{Exchange, Sent, Servers, mark_of, network, network_of, subnet};
@@ -101,7 +102,8 @@ async fn options_that_are_missing_are_named() {
     assert_eq!(error(&servers.options()), "OS_USERNAME is missing");
     let neutron_url = Some("/relative".parse().unwrap());
     let relative = NeutronOptions { neutron_url, ..NeutronOptions::default() };
-    let message = "/relative is not an absolute http or https URL without a query";
+    let message = "/relative, in NEUTRON_URL or OS_AUTH_URL, is not an absolute http or https URL \
+                   without a query";
     assert_eq!(error(&relative), message);
 }
 
@@ -162,6 +164,33 @@ async fn wrong_credentials_and_wrong_urls_are_refusals_that_name_the_service_and
     let expected = "refused: Keystone responded to POST http://ADDRESS/identity/v3/auth/tokens \
                     with 401 Unauthorized: The request you have made requires authentication.";
     assert_eq!(error(&options).await, expected);
+}
+
+#[tokio::test]
+async fn a_network_with_ports_is_in_use_and_one_that_has_changed_is_a_conflict() {
+    const IN_USE: &str = "Unable to complete operation on network a. There are one or more ports \
+                          still in use on the network.";
+    let servers = Servers::start().await;
+    let neutron = Neutron::new(&servers.application_credential()).unwrap();
+    servers.exchange.lock().unwrap().networks = vec![network("a", "a")];
+    servers.exchange.lock().unwrap().subnets = vec![subnet("a")];
+    let (moved, new) = (desired("10.0.0.0/24", "10.0.0.9"), desired("10.0.1.0/24", "10.0.1.1"));
+    let (conflict, stale) = (StatusCode::CONFLICT, StatusCode::PRECONDITION_FAILED);
+    for (name, desired, method, status, reason) in [
+        ("a", None, "DELETE", conflict, "InUse"),
+        ("a", Some(&moved), "PUT", conflict, "InUse"),
+        ("a", None, "DELETE", stale, "Conflict"),
+        ("a", Some(&moved), "PUT", stale, "Conflict"),
+        // Over quota.
+        ("b", Some(&new), "POST", conflict, "BackendUnavailable"),
+    ] {
+        servers.exchange.lock().unwrap().refusal = Some((status, IN_USE));
+        let plan = neutron.plan(&mark_of(name), desired, &Ids::new()).await.unwrap();
+        let error = neutron.make(&mark_of(name), &plan.changes[0]).await.unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.reason(), reason, "{text}");
+        assert!(text.contains(method) && text.ends_with(IN_USE), "{text}");
+    }
 }
 
 #[tokio::test]

@@ -43,6 +43,8 @@ pub(crate) struct Exchange {
     pub(crate) endless_padding: Option<String>,
     /// The response of Neutron to every request, instead of lists.
     pub(crate) body: Option<Bytes>,
+    /// The status and the message of the response of Neutron to every change.
+    pub(crate) refusal: Option<(StatusCode, &'static str)>,
 }
 
 pub(crate) struct Sent {
@@ -180,6 +182,11 @@ async fn respond(
     if !is_valid {
         let response = Response::builder().status(StatusCode::UNAUTHORIZED);
         return Ok(response.body(Full::default()).unwrap());
+    }
+    if let (Some((status, message)), true) = (exchange.refusal, parts.method != Method::GET) {
+        let error = json!({"NeutronError": {"type": "x", "message": message, "detail": ""}});
+        let response = Response::builder().status(status);
+        return Ok(response.body(Full::from(error.to_string())).unwrap());
     }
     let body = match exchange.body.clone() {
         Some(body) => body,

@@ -375,3 +375,23 @@ fn rtnetlink_namespace(name: &str) {
     .join()
     .unwrap();
 }
+
+/// The first `ip netns add` of a machine binds the directory over itself.
+#[test]
+fn a_namespace_can_be_deleted_after_the_directory_became_a_shared_mount() {
+    isolated("deletion in a shared directory", |_| async move {
+        let backend = Linux::default();
+        let mark = Mark::new(&cluster(), &Request::new("default", "a")).unwrap();
+        converge(&backend, &mark, Some(&desired("10.0.0.0/24", "10.0.0.1"))).await;
+
+        let (none, directory) = (None::<&str>, Path::new("/run/netns"));
+        let share = || mount(none, directory, none, MsFlags::MS_REC | MsFlags::MS_SHARED, none);
+        if share().is_err() {
+            let bind = MsFlags::MS_BIND | MsFlags::MS_REC;
+            mount(Some(directory), directory, none, bind, none).unwrap();
+            share().unwrap();
+        }
+        converge(&backend, &mark, None).await;
+        assert!(namespaces().is_empty());
+    });
+}

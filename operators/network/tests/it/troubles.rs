@@ -204,6 +204,29 @@ async fn changes_before_a_failure_are_recorded() {
 }
 
 #[tokio::test]
+async fn a_network_in_use_is_deleted_by_the_resync_after_its_last_use() {
+    let mut world = World::new(DryRun::default()).await;
+    world.start_operator();
+    world.create("a", "10.0.0.0/24", "10.0.0.1").await;
+    world.settle().await;
+    world.backend.fail_after(0, BackendError::InUse);
+    world.delete("a").await;
+    world.wait_until_ready_is("a", "False InUse").await;
+    world.wait_for_event("a", "Failed", "in use: out of service").await;
+    // It is not tried again before the next resync, so that this settles.
+    world.settle().await;
+    let records = world.manager().records("network");
+    let outcome = &records[0].outcome;
+    assert!(matches!(outcome, ReconcileOutcome::FailedPermanently(_)), "{outcome:?}");
+
+    world.backend.set_down(false);
+    world.env.advance(RESYNC);
+    until("it is deleted", async || world.networks().get_opt("a").await.unwrap().is_none()).await;
+    assert!(world.backend.inner.networks().is_empty());
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_failure_whose_status_cannot_be_written_stays_that_failure() {
     let mut world = World::new(DryRun::default()).await;
     world.revoke("networks/status", "patch").await;

@@ -97,6 +97,16 @@ fn a_pod_without_the_annotation_is_left_unchanged() {
 }
 
 #[test]
+fn a_pod_on_the_network_of_the_node_is_left_unchanged() {
+    let envoy = Sidecar::parse(ENVOY).unwrap();
+    let spec = |host: Value| json!({"hostNetwork": host, "containers": [{"name": "web"}]});
+    assert_eq!(envoy.patch(&pod(&spec(json!(true)))), None);
+    for host in [json!(false), json!(null)] {
+        assert!(envoy.patch(&pod(&spec(host))).is_some());
+    }
+}
+
+#[test]
 fn a_configuration_that_is_not_yaml_is_refused_with_the_line() {
     refused(
         "containers:\n  - name: envoy\n   image: x\n",

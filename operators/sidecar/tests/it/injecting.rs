@@ -15,6 +15,7 @@ in_each_mode! {
     a_pod_with_the_container_is_left_unchanged
     a_pod_with_an_init_container_of_the_name_is_left_unchanged
     a_pod_without_the_annotation_is_left_unchanged
+    a_pod_on_the_network_of_the_node_is_left_unchanged
     a_pod_keeps_its_own_volume_and_gets_the_container
 }
 
@@ -70,6 +71,21 @@ async fn a_pod_without_the_annotation_is_left_unchanged(mode: Mode) {
         let created = world.admin.create(PODS, &pod).await.unwrap();
         assert_eq!(names(&created, "containers"), ["web"]);
         assert_eq!(names(&created, "volumes"), [""; 0]);
+        assert_eq!(created["metadata"].get("initializers"), None);
+    }
+    world.stop().await;
+}
+
+async fn a_pod_on_the_network_of_the_node_is_left_unchanged(mode: Mode) {
+    let world = World::start(mode).await;
+    for (name, is_on_node, expected) in
+        [("node", true, ["web"].as_slice()), ("own", false, &["web", "envoy"])]
+    {
+        let mut pod = annotated(name);
+        pod["spec"]["hostNetwork"] = json!(is_on_node);
+        let created = world.admin.create(PODS, &pod).await.unwrap();
+        assert_eq!(names(&created, "containers"), expected);
+        assert_eq!(names(&created, "volumes").is_empty(), is_on_node);
         assert_eq!(created["metadata"].get("initializers"), None);
     }
     world.stop().await;

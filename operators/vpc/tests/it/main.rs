@@ -6,6 +6,8 @@
 mod seeded;
 #[path = "../../../custompod/tests/it/installation.rs"]
 mod installation;
+#[path = "../../../custompod/tests/it/user_roles.rs"]
+mod user_roles;
 mod world;
 mod crds;
 mod shaping;

@@ -34,6 +34,52 @@ async fn a_vpc_has_a_network_for_each_subnet() {
 }
 
 #[tokio::test]
+async fn a_vpc_is_ready_when_its_networks_are() {
+    let world = World::new().await;
+    let settled = async || world.manager().settled(LIMIT).await.unwrap();
+    world.create("10.0.0.0/16", 4).await;
+    settled().await;
+    let expected = "False NetworksNotReady not ready: shop-0, shop-1, shop-2 and others";
+    assert_eq!(world.ready().await, expected);
+    assert_eq!(world.status().await["subnetnum"], 4);
+
+    let networks = world.networks().await;
+    for name in ["shop-0", "shop-2"] {
+        world.report(&networks[name], "True").await;
+    }
+    settled().await;
+    assert_eq!(world.ready().await, "False NetworksNotReady not ready: shop-1, shop-3");
+    world.settle().await;
+    assert_eq!(world.ready().await, "True SubnetsReady");
+
+    world.report(&networks["shop-1"], "False").await;
+    settled().await;
+    assert_eq!(world.ready().await, "False NetworksNotReady not ready: shop-1");
+    // A condition of an older generation says nothing about the present spec.
+    world.settle().await;
+    world.change(&json!({"cidrblock": "10.0.0.0/17"})).await;
+    settled().await;
+    assert!(world.ready().await.starts_with("False NetworksNotReady"), "{}", world.ready().await);
+    assert_eq!(world.warnings().await, [""; 0]);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_vpc_whose_networks_are_not_ready_is_written_once() {
+    let world = World::new().await;
+    world.create("10.0.0.0/16", 4).await;
+    world.manager().settled(LIMIT).await.unwrap();
+    let path = format!("{VPCS}/shop");
+    let before = world.env.read(&path).await;
+    for network in world.networks().await.values() {
+        world.report(network, "Unknown").await;
+        world.manager().settled(LIMIT).await.unwrap();
+    }
+    assert_eq!(world.env.read(&path).await, before);
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_change_leaves_alone_what_need_not_change() {
     let world = World::new().await;
     world.create("10.0.0.0/16", 2).await;
@@ -209,6 +255,7 @@ async fn an_overlap_that_only_the_server_sees_is_tried_again_without_a_warning()
     let retries = async {
         while world.ready().await != "True SubnetsReady" {
             world.env.advance(Duration::from_secs(1)); // the retry is due
+            world.make_networks_ready().await;
             tokio::task::yield_now().await;
         }
     };
@@ -310,7 +357,7 @@ async fn a_block_that_the_crd_did_not_refuse_is_reported() {
     };
     world.env.until(EVENTS, |_, list| is_reported(list)).await;
 
-    world.change(&json!({"cidrblock": "0.0.0.0/0", "subnetnum": 1_000_000_000_000_u64})).await;
+    world.change(&json!({"cidrblock": "10.0.0.0/8", "subnetnum": 1_000_000_000_000_u64})).await;
     world.settle().await;
     let message = "1000000000000 subnets are more than 256";
     assert_eq!(world.ready().await, format!("False InvalidBlock {message}"));

@@ -6,16 +6,18 @@
 
 mod installation;
 
+use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::{Args, Command};
+use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, Args, Command};
 use kube_client::Client;
 use tokio::time::timeout;
 
 use apiserver::{Server, StoreConfig};
-use installation::{Document, remove_leftovers};
+use installation::{Document, remove_leftovers, remove_obsolete};
 use keel::{Entropy, UncleanStop};
 use network_operator::BackendKind;
 use runtime::{BackgroundManager, Identity, Manager, ManagerOptions};
@@ -51,8 +53,11 @@ struct Configured {
     /// The YAML documents that it needs in the cluster, with webhooks at this URL.
     manifests: Manifests,
     add_to: AddTo,
-    /// A line about options that are not those of the program.
+    /// A line about what the options mean.
     note: Option<&'static str>,
+    /// The kinds, with their plurals, and the name of the objects that the operator writes itself with
+    /// other options.
+    obsolete: &'static [(&'static str, &'static str, &'static str)],
 }
 
 /// Returns the manifests with webhooks at a URL.
@@ -81,6 +86,7 @@ const OPERATORS: &[Operator] = &[
                     Ok(())
                 }),
                 note: None,
+                obsolete: &[],
             })
         },
     },
@@ -97,6 +103,7 @@ const OPERATORS: &[Operator] = &[
                     Ok(())
                 }),
                 note: None,
+                obsolete: &[],
             })
         },
     },
@@ -108,31 +115,53 @@ const OPERATORS: &[Operator] = &[
             let mut options: sidecar_operator::Options = from_environment()?;
             options.webhook_listen = WEBHOOK_LISTEN;
             let of_manifests = options.clone();
+            let is_policy = options.mode == sidecar_operator::Mode::Policy;
             Ok(Configured {
                 manifests: Box::new(move |url| sidecar_operator::manifests_of(&of_manifests, url)),
                 add_to: Box::new(move |manager| Ok(sidecar_operator::add_to(manager, &options)?)),
                 note: None,
+                obsolete: if is_policy { &[] } else { SIDECAR_POLICY },
             })
         },
     },
 ];
 
+/// The policy of the sidecar operator and its binding, which is deleted first: it refuses requests
+/// without its policy.
+const SIDECAR_POLICY: &[(&str, &str, &str)] = &[
+    (
+        "MutatingAdmissionPolicyBinding",
+        "mutatingadmissionpolicybindings",
+        sidecar_operator::INJECTION,
+    ),
+    ("MutatingAdmissionPolicy", "mutatingadmissionpolicies", sidecar_operator::INJECTION),
+];
+
 fn configure_network(store: &StoreConfig) -> Result<Configured> {
     let mut options: network_operator::Options = from_environment()?;
     options.webhook_listen = WEBHOOK_LISTEN;
-    let mut note = None;
-    if matches!(store, StoreConfig::Memory) && options.backend.is_none() {
+    let is_in_memory = matches!(store, StoreConfig::Memory);
+    if is_in_memory && options.backend.is_none() {
         // The next plane is another cluster, which does not touch what this one has made.
         options.backend = Some(BackendKind::DryRun);
-        note = Some(
-            "networks exist in memory only, like the objects of this plane; NETWORK_BACKEND=linux \
-             makes bridges",
-        );
     }
+    let note = match options.backend_kind() {
+        BackendKind::DryRun => {
+            "networks exist in memory only (dry run); NETWORK_BACKEND=linux makes bridges, as root"
+        }
+        BackendKind::Linux if is_in_memory => {
+            "networks are bridges of this machine, and remain when this plane ends (ip netns list)"
+        }
+        BackendKind::Linux => {
+            "networks are bridges of this machine; NETWORK_BACKEND=dry-run makes none"
+        }
+        BackendKind::Neutron => "networks are those of OpenStack Neutron",
+    };
     Ok(Configured {
         manifests: Box::new(network_operator::manifests),
         add_to: Box::new(move |manager| Ok(network_operator::add_to(manager, &options)?)),
-        note,
+        note: Some(note),
+        obsolete: &[],
     })
 }
 
@@ -147,12 +176,13 @@ pub(super) struct Selected(Vec<&'static Operator>);
 impl Selected {
     /// Fails if a name is unknown, or an operator lacks another one.
     pub(super) fn parse(with: &[String]) -> Result<Self> {
-        for name in with {
+        let with: Vec<&str> = with.iter().map(|it| it.trim()).filter(|it| !it.is_empty()).collect();
+        for &name in &with {
             if !OPERATORS.iter().any(|it| it.name == name) {
                 bail!("there is no operator {name:?}: --with accepts {}", names());
             }
         }
-        let is_selected = |name: &str| with.iter().any(|it| it == name);
+        let is_selected = |name: &str| with.contains(&name);
         let selected: Vec<_> = OPERATORS.iter().filter(|it| is_selected(it.name)).collect();
         for operator in &selected {
             if let Some(needed) = operator.needs.iter().find(|it| !is_selected(it)) {
@@ -176,7 +206,8 @@ impl Selected {
         let mut configured = Vec::new();
         let mut documents = Vec::new();
         for operator in &self.0 {
-            let options = (operator.configure)(store)?;
+            let options = (operator.configure)(store)
+                .with_context(|| format!("cannot configure the operator {}", operator.name))?;
             documents.extend(parse(operator, &(options.manifests)(WEBHOOK_URL))?);
             configured.push((*operator, options));
         }
@@ -184,6 +215,9 @@ impl Selected {
         let notes = notes.context("cannot look for webhooks of earlier operators")?;
         let mut running = Running { managers: Vec::new(), notes };
         for (operator, options) in configured {
+            running
+                .notes
+                .extend(remove_obsolete(&admin, operator.program, options.obsolete).await?);
             running.notes.extend(options.note.map(str::to_owned));
             match start(operator, options, server, &admin).await {
                 Ok(manager) => running.managers.push((operator.name, manager)),
@@ -299,9 +333,31 @@ fn identity(operator: &Operator) -> Identity {
 
 /// The options of an operator's program, as if it was started without arguments.
 fn from_environment<O: Args>() -> Result<O> {
-    let matches = O::augment_args(Command::new("sampan")).try_get_matches_from(["sampan"]);
+    let mut command = O::augment_args(Command::new("sampan"));
+    let matches = command.try_get_matches_from_mut(["sampan"]);
     let options = matches.and_then(|it| O::from_arg_matches(&it));
-    options.map_err(|error| anyhow!("its environment is not valid: {}", error.render()))
+    options.map_err(|error| invalid_variable(&command, &error))
+}
+
+/// The error of an environment variable. That of the parser names a flag, which `sampan up` does not
+/// have.
+fn invalid_variable(command: &Command, error: &clap::Error) -> anyhow::Error {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        Some(ContextValue::Strings(texts)) => texts.join(", "),
+        _ => String::new(),
+    };
+    let argument = text(ContextKind::InvalidArg);
+    let argument = command.get_arguments().find(|it| it.to_string() == argument);
+    let Some(variable) = argument.and_then(Arg::get_env) else {
+        return anyhow!("its environment is not valid: {}", error.render());
+    };
+    let (value, accepted) = (text(ContextKind::InvalidValue), text(ContextKind::ValidValue));
+    let reason = match error.source() {
+        Some(reason) => reason.to_string(),
+        None => format!("use one of {accepted}"),
+    };
+    anyhow!("{}={value:?} is not valid: {reason}", variable.display())
 }
 
 #[cfg(test)]

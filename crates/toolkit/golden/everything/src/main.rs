@@ -1,6 +1,6 @@
 //! The operator as a program.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 
 use clap::{Parser, Subcommand};
@@ -45,7 +45,8 @@ async fn main() -> anyhow::Result<()> {
         return Ok(serde_json::to_writer_pretty(io::stdout(), &manifests)?);
     }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into()); // RUST_LOG
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    log.with_ansi(io::stderr().is_terminal()).init();
     let options = ManagerOptions {
         leader_election: arguments.leader_elect.then(|| LeaderElection::new(namespace, NAME)),
         endpoint: arguments.endpoint,

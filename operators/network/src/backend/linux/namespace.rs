@@ -69,6 +69,7 @@ pub(super) async fn create(path: &Path, mark: &Mark) -> Result<(), BackendError>
         let directory = path.parent().unwrap_or(Path::new("/"));
         let operation = format!("create the directory {}", directory.display());
         fs::create_dir_all(directory).map_err(io_error(operation))?;
+        share(directory)?;
         let operation = format!("create the namespace {}", path.display());
         unshare(CloneFlags::CLONE_NEWNET).map_err(io_error(&operation))?;
         block_on(connected(async |netlink| {
@@ -83,6 +84,27 @@ pub(super) async fn create(path: &Path, mark: &Mark) -> Result<(), BackendError>
             .map_err(io_error(operation))
     })
     .await
+}
+
+/// Makes the directory a mount point whose mounts are shared, as the first `ip netns add` does.
+/// That would otherwise bind the directory over the namespaces that exist, which could then not be
+/// unmounted any more.
+fn share(directory: &Path) -> Result<(), BackendError> {
+    let none: Option<&str> = None;
+    let operation = format!("share the mounts of {}", directory.display());
+    // `ip netns` has the same lock.
+    let lock = File::open(directory).map_err(io_error(&operation))?;
+    lock.lock().map_err(io_error(&operation))?;
+    let shared = || mount(none, directory, none, MsFlags::MS_SHARED | MsFlags::MS_REC, none);
+    let made = match shared() {
+        // Not a mount point.
+        Err(Errno::EINVAL) => {
+            let bind = MsFlags::MS_BIND | MsFlags::MS_REC;
+            mount(Some(directory), directory, none, bind, none).and_then(|()| shared())
+        }
+        made => made,
+    };
+    made.map_err(io_error(operation))
 }
 
 /// Calls `act` with a connection to the kernel in the namespace at `path`.

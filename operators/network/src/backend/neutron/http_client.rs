@@ -170,7 +170,11 @@ impl Response {
             StatusCode::PRECONDITION_FAILED | StatusCode::NOT_FOUND => BackendError::Conflict(why),
             // A token that was valid a moment ago; wrong credentials are refused by Keystone.
             StatusCode::UNAUTHORIZED if !is_from_keystone => BackendError::Unavailable(why),
-            // In use, or over quota; both may end.
+            // Of a port, for example. A stale revision is a failed precondition.
+            StatusCode::CONFLICT if matches!(self.method, Method::DELETE | Method::PUT) => {
+                BackendError::InUse(why)
+            }
+            // Over quota, which may end.
             StatusCode::CONFLICT | StatusCode::TOO_MANY_REQUESTS => BackendError::Unavailable(why),
             _ if status.is_client_error() => BackendError::Refused(why),
             _ => BackendError::Unavailable(why),

@@ -102,7 +102,9 @@ pub enum OptionsError {
     #[error("{0} is missing")]
     Missing(&'static str),
     /// Correct the URL.
-    #[error("{0} is not an absolute http or https URL without a query")]
+    #[error(
+        "{0}, in NEUTRON_URL or OS_AUTH_URL, is not an absolute http or https URL without a query"
+    )]
     Url(Uri),
     /// Correct the file.
     #[error("cannot use the CA certificates{}", .0.as_ref().map(|file| format!(" of {}", file.display())).unwrap_or_default())]

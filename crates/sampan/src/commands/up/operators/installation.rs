@@ -102,6 +102,28 @@ pub(super) async fn remove_leftovers(
     Ok(removed)
 }
 
+/// Removes the objects that an operator wrote itself in an earlier start, with other options. Returns
+/// a line about each.
+pub(super) async fn remove_obsolete(
+    client: &Client,
+    program: &str,
+    objects: &[(&str, &str, &str)],
+) -> Result<Vec<String>> {
+    let mut removed = Vec::new();
+    for (kind, plural, name) in objects {
+        let api = cluster_scoped("admissionregistration.k8s.io", "v1", kind, plural);
+        let api = api.api(client, "");
+        let Some(found) = api.get_opt(name).await.map_err(explain)? else { continue };
+        if found.labels().get(MANAGED_BY.0).is_none_or(|it| it != program) {
+            continue;
+        }
+        api.delete(name, &DeleteParams::default()).await.ignore_not_found().map_err(explain)?;
+        removed
+            .push(format!("the {kind} {name} was removed: {program} does not use it in this run"));
+    }
+    Ok(removed)
+}
+
 fn note(kind: &str, object: &DynamicObject) -> String {
     let name = object.name_any();
     let program = object.labels().get(NAME).map_or("an operator", String::as_str);
