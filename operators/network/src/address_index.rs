@@ -110,9 +110,10 @@ mod tests {
     fn block(entropy: &Entropy, is_v6: bool) -> IpNet {
         let octets = [10, entropy.below(3), entropy.below(3), entropy.below(256)];
         let [a, b, c, d] = octets.map(|octet| u8::try_from(octet).unwrap());
-        let (address, most) = match is_v6 {
-            true => (format!("fd{a:02x}:{b:02x}{c:02x}::{d:x}"), 128),
-            false => (format!("{a}.{b}.{c}.{d}"), 32),
+        let (address, most) = if is_v6 {
+            (format!("fd{a:02x}:{b:02x}{c:02x}::{d:x}"), 128)
+        } else {
+            (format!("{a}.{b}.{c}.{d}"), 32)
         };
         let prefix = u8::try_from(1 + entropy.below(most)).unwrap();
         IpNet::new(address.parse().unwrap(), prefix).unwrap().trunc()

@@ -64,6 +64,7 @@ fn refusal(network: &Request, desired: &Desired, others: &[Item]) -> Option<Stri
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
     use std::sync::Arc;
 
     use serde_json::{Value, json};
@@ -111,7 +112,8 @@ mod tests {
         let theirs = network("a/secret", "10.0.0.0/8", old);
         let other = network("b/own", "10.0.0.0/16", old);
         let refused = network("b/c", "10.0.0.0/24", new);
-        check(&refused, &[theirs.clone()], Some("10.0.0.0/24 overlaps an existing network"));
+        let overlap = "10.0.0.0/24 overlaps an existing network";
+        check(&refused, slice::from_ref(&theirs), Some(overlap));
         let why = "10.0.0.0/24 overlaps 10.0.0.0/16 of the Network b/own";
         check(&refused, &[theirs, other], Some(why));
     }

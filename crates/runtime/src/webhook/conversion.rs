@@ -60,8 +60,8 @@ where
 
 /// A handler that calls `retry` with each object that cannot be decoded.
 fn handler(
-    convert: impl Fn(Value, &str) -> Result<Value, ConversionError> + Send + Sync + 'static,
-    retry: impl Fn(&Value, &str) -> Option<Result<Value, ConversionError>> + Send + Sync + 'static,
+    convert: impl Fn(Value, &str) -> Converted + Send + Sync + 'static,
+    retry: impl Fn(&Value, &str) -> Option<Converted> + Send + Sync + 'static,
 ) -> Handler {
     Handler::new(move |body| {
         let response = respond(&body, Conversion { convert: &convert, retry: &retry });
@@ -70,12 +70,14 @@ fn handler(
     .with_max_body(MAX_BODY)
 }
 
+type Converted = Result<Value, ConversionError>;
+
 /// The functions of a handler.
 #[derive(Clone, Copy)]
 struct Conversion<'a> {
-    convert: &'a dyn Fn(Value, &str) -> Result<Value, ConversionError>,
+    convert: &'a dyn Fn(Value, &str) -> Converted,
     /// Converts an object that `convert` cannot decode; none if that is not possible.
-    retry: &'a dyn Fn(&Value, &str) -> Option<Result<Value, ConversionError>>,
+    retry: &'a dyn Fn(&Value, &str) -> Option<Converted>,
 }
 
 /// A review, whose objects are not decoded.
@@ -230,9 +232,7 @@ mod tests {
         )
     }
 
-    fn unretried(
-        convert: &dyn Fn(Value, &str) -> Result<Value, ConversionError>,
-    ) -> Conversion<'_> {
+    fn unretried(convert: &dyn Fn(Value, &str) -> Converted) -> Conversion<'_> {
         Conversion { convert, retry: &|_, _| None }
     }
 

@@ -81,8 +81,8 @@ async fn wait_until_allowed(
             tokio::task::yield_now().await;
         }
     };
-    let allowed = tokio::time::timeout(LIMIT, polling).await;
-    allowed.unwrap_or_else(|_| panic!("{user} may {verb} {} {subresource}", kind.plural));
+    let was_allowed = tokio::time::timeout(LIMIT, polling).await.is_ok();
+    assert!(was_allowed, "{user} may {verb} {} {subresource}", kind.plural);
 }
 
 async fn is_allowed(

@@ -1,6 +1,6 @@
 //! Objects of other projects in Neutron, and several networks with the same mark.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::keystone_server::{Servers, mark_of, network, subnet};
 use crate::world::{cluster, desired};
@@ -31,7 +31,7 @@ async fn plan(neutron: &Neutron, desired: Option<&Desired>, known: &str) -> (Vec
 
 /// The object with other fields.
 fn with(mut object: Value, fields: Value) -> Value {
-    let Value::Object(fields) = fields else { panic!("{fields} is no object") };
+    let fields: Map<String, Value> = serde_json::from_value(fields).unwrap();
     object.as_object_mut().unwrap().extend(fields);
     object
 }
