@@ -1,8 +1,9 @@
 //! [`Log`]: the log of one test.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
+use tracing::Dispatch;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -13,8 +14,13 @@ pub(crate) struct Log {
     _guard: DefaultGuard,
 }
 
+/// A second subscriber of the process. With a single one, an event that first happens on a thread
+/// without it would be disabled on all threads.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(tracing_subscriber::registry()));
+
 impl Log {
     pub(crate) fn start() -> Self {
+        LazyLock::force(&SECOND);
         let text = Writer::default();
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(tracing::Level::INFO)
